@@ -17,8 +17,7 @@ use live_region::Composer;
 use row_kind::RowKind;
 
 /// Parser for Claude Code 2.x.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct ClaudeParser;
+pub(super) struct ClaudeParser;
 
 impl Parser for ClaudeParser {
     /// Returns true if the composer holds the cursor and no busy signal is shown. A draft does not matter. A composer
@@ -40,7 +39,8 @@ impl Parser for ClaudeParser {
             // Not submitted, or returned by an interrupt before the first byte.
             return ParsedTurn::default();
         }
-        let start = answer_start(turn, composer.as_ref());
+        let end = composer.as_ref().map_or(rows.len(), |composer| composer.top);
+        let start = answer_start(&rows[..end], turn.prompt);
         let mut parsed = turn::parse(&rows, start, composer.as_ref());
         if turn.prompt.starts_with('/') {
             mark_unknown_command(&mut parsed);
@@ -51,12 +51,14 @@ impl Parser for ClaudeParser {
 
 /// The conversation layout of Claude Code.
 pub(super) static LAYOUT: Layout = Layout {
-    echo: |rows, row| {
-        // Below a rule it is the composer.
-        let after_rule = row > 0 && is_rule(rows[row - 1], '─');
-        if after_rule { None } else { row_kind::prompt(rows[row]) }
+    echo: EchoStyle {
+        head: &|rows, row| {
+            // Below a rule it is the composer.
+            let after_rule = row > 0 && is_rule(rows[row - 1], '─');
+            if after_rule { None } else { row_kind::prompt(rows[row]) }
+        },
+        indent: 2,
     },
-    indent: 2,
     ends_echo: |rows, row| match RowKind::classify(rows[row]) {
         RowKind::Result(_) => true,
         RowKind::Indented if is_right_aligned(rows[row]) => true,
@@ -93,30 +95,25 @@ fn mark_unknown_command(parsed: &mut ParsedTurn) {
 }
 
 /// Returns the first row after the echo of the prompt, or the first row that can belong to an answer.
-fn answer_start(turn: &TurnText<'_>, composer: Option<&Composer>) -> usize {
-    let lines = &turn.lines[..composer.map_or(turn.lines.len(), |composer| composer.top)];
-    let head = |row: usize| {
-        let after_rule = row > 0 && is_rule(&lines[row - 1], '─');
-        if after_rule { None } else { row_kind::prompt(&lines[row]) }
-    };
-    if let Some(end) = end_of_last_echo(lines, turn.prompt, &EchoStyle { head: &head, indent: 2 }) {
+fn answer_start(rows: &[&str], prompt: &str) -> usize {
+    if let Some(end) = end_of_last_echo(rows, prompt, &LAYOUT.echo) {
         // A row that the terminal wrapped is not indented. A blank row separates the answer.
-        let below = lines[end.min(lines.len())..].iter().map(|row| RowKind::classify(row));
+        let below = rows[end.min(rows.len())..].iter().map(|row| RowKind::classify(row));
         let is_wrapped = below.clone().next() == Some(RowKind::Unknown);
-        let rows = below.take_while(|mark| matches!(mark, RowKind::Unknown | RowKind::Indented));
-        return if is_wrapped { end + rows.count() } else { end };
+        let more = below.take_while(|mark| matches!(mark, RowKind::Unknown | RowKind::Indented));
+        return if is_wrapped { end + more.count() } else { end };
     }
-    match tail_of_echo(lines, turn.prompt, |row| RowKind::classify(row).starts_item()) {
-        0 => end_of_banner(lines),
+    match tail_of_echo(rows, prompt, |row| RowKind::classify(row).starts_item()) {
+        0 => end_of_banner(rows),
         tail => tail,
     }
 }
 
 /// Returns the end of the start-up banner if it is still at the top.
-fn end_of_banner(lines: &[String]) -> usize {
-    match lines.iter().take(8).position(|row| row.contains("Claude Code v")) {
+fn end_of_banner(rows: &[&str]) -> usize {
+    match rows.iter().take(8).position(|row| row.contains("Claude Code v")) {
         Some(title) => {
-            lines[title..].iter().position(|row| row.is_empty()).map_or(lines.len(), |blank| title + blank)
+            rows[title..].iter().position(|row| row.is_empty()).map_or(rows.len(), |blank| title + blank)
         }
         None => 0,
     }

@@ -8,11 +8,11 @@ use nerve_vt::screen::Screen;
 use super::echo::{EchoStyle, end_of_last_echo, tail_of_echo};
 use super::layout::{Layout, SURE};
 use super::rows::{after_marker, compact, dedent, indent, is_blank, is_duration, is_rule, join, join_draft};
+use super::section_builder::SectionBuilder;
 use super::{ParsedTurn, Parser, Section, SectionKind, TurnText, screen_rows, tool_section};
 
 /// Parser for Codex 0.1xx.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct CodexParser;
+pub(super) struct CodexParser;
 
 impl Parser for CodexParser {
     /// Returns true if the visible cursor is in the composer, and neither title nor status row signals work.
@@ -41,20 +41,19 @@ impl Parser for CodexParser {
             Some(LiveRegion::Composer(at) | LiveRegion::Dialog(at)) => *at,
             None => rows.len(),
         };
-        let (start, is_truncated) = answer_start(&turn.lines[..end], turn.prompt);
-        let mut builder = SectionBuilder { rows: &rows[..end], next_row: start, ..SectionBuilder::default() };
+        let (start, is_truncated) = answer_start(&rows[..end], turn.prompt);
+        let mut builder = SectionBuilder::new(&rows[..end], start);
         builder.has_dialog = matches!(live, Some(LiveRegion::Dialog(_)));
-        builder.add_rows();
+        add_rows(&mut builder);
+        // An error alone ends no turn.
         let is_complete = !builder.has_dialog && builder.has_ended;
-        let is_truncated = is_truncated && !builder.sections.is_empty();
-        ParsedTurn { sections: builder.sections, tokens: None, is_complete, is_truncated }
+        ParsedTurn { is_complete, ..builder.finish(false, is_truncated) }
     }
 }
 
 /// The conversation layout of Codex.
 pub(super) static LAYOUT: Layout = Layout {
-    echo: |rows, row| prompt_text(rows[row]),
-    indent: 2,
+    echo: EchoStyle { head: &|rows, row| prompt_text(rows[row]), indent: 2 },
     // Two blank rows separate the prompt from the answer.
     ends_echo: |rows, row| is_blank(rows[row]) && rows.get(row + 1).is_some_and(|next| is_blank(next)),
     is_wrapped_echo: |_, _| false,
@@ -137,145 +136,114 @@ fn is_status_row(row: &str) -> bool {
 ///
 /// On the alternate screen the echo stays in the first row while the answer scrolls below it. Only at the beginning of
 /// the answer do two blank rows follow it.
-fn answer_start(lines: &[String], prompt: &str) -> (usize, bool) {
-    if let Some(at) = prompt.strip_prefix('!').and_then(|command| user_shell_row(lines, command)) {
+fn answer_start(rows: &[&str], prompt: &str) -> (usize, bool) {
+    if let Some(at) = prompt.strip_prefix('!').and_then(|command| user_shell_row(rows, command)) {
         return (at, false);
     }
-    let head = |row: usize| prompt_text(&lines[row]);
-    let Some(end) = end_of_last_echo(lines, prompt, &EchoStyle { head: &head, indent: 2 }) else {
-        let tail = tail_of_echo(lines, prompt, |row| !is_continuation(row));
+    let Some(end) = end_of_last_echo(rows, prompt, &LAYOUT.echo) else {
+        let tail = tail_of_echo(rows, prompt, |row| !is_continuation(row));
         return (tail, tail == 0 && !prompt.is_empty());
     };
-    let is_first = !lines[1.min(lines.len())..end].iter().any(|row| prompt_text(row).is_some());
-    let gap = lines[end..].iter().take_while(|row| is_blank(row)).count();
-    (end, is_first && prompt_text(&lines[0]).is_some() && gap < 2)
+    let is_first = !rows[1.min(rows.len())..end].iter().any(|row| prompt_text(row).is_some());
+    let gap = rows[end..].iter().take_while(|row| is_blank(row)).count();
+    (end, is_first && prompt_text(rows[0]).is_some() && gap < 2)
 }
 
 /// Returns the row that shows the result of a command in shell mode, which has no echo.
-fn user_shell_row(lines: &[String], command: &str) -> Option<usize> {
+fn user_shell_row(rows: &[&str], command: &str) -> Option<usize> {
     let command = compact(command);
-    lines.iter().rposition(|row| {
+    rows.iter().rposition(|row| {
         let echo = after_marker(row, &['•']).and_then(|rest| rest.strip_prefix(USER_COMMAND_PREFIX));
         echo.is_some_and(|echo| !echo.is_empty() && command.starts_with(&compact(echo)))
     })
 }
 
-/// Builds the sections of an answer from its rows.
-#[derive(Default)]
-struct SectionBuilder<'a> {
-    rows: &'a [&'a str],
-    /// Index of the row to read next.
-    next_row: usize,
-    sections: Vec<Section>,
-    /// True if the last item ends the turn.
-    has_ended: bool,
-    /// True if a dialog follows the rows.
-    has_dialog: bool,
+/// Reads the rows up to the next prompt or the exit of the program.
+fn add_rows(builder: &mut SectionBuilder<'_>) {
+    while let Some(row) = builder.row() {
+        builder.next_row += 1;
+        let (block, has_end) = split_end_line(builder.take_rows(is_continuation));
+        let marker = row.chars().next().unwrap_or(' ');
+        let rest = after_marker(row, &[marker]).unwrap_or(row);
+        match marker {
+            '•' | '◦' => add_bullet(builder, row, rest, block, has_end),
+            '■' => {
+                let kind = if rest.starts_with("Conversation interrupted") {
+                    SectionKind::Interrupted
+                } else {
+                    SectionKind::Error
+                };
+                add_notice(builder, kind, rest, block);
+                builder.has_ended = true;
+            }
+            '✗' => add_notice(builder, SectionKind::Error, rest, block),
+            // A permission that the user granted, or a warning.
+            '✔' | '⚠' => {
+                take_wrapped(builder);
+            }
+            // The next prompt ends this turn.
+            '›' => {
+                builder.has_ended = true;
+                return;
+            }
+            // A horizontal rule; older versions show the duration in it.
+            '─' if is_rule(row, '─') || row.starts_with("─ Worked for ") => {
+                builder.has_ended |= row.contains(" Worked for ")
+            }
+            // The program has exited.
+            _ if is_exit_message(row) => return,
+            _ => add_text(builder, SectionKind::Text, row, strip_tip(block)),
+        }
+        builder.has_ended |= has_end;
+    }
 }
 
-impl<'a> SectionBuilder<'a> {
-    /// Reads the rows up to the next prompt or the exit of the program.
-    fn add_rows(&mut self) {
-        while let Some(&row) = self.rows.get(self.next_row) {
-            let (block, has_end) = split_end_line(self.take_block());
-            let marker = row.chars().next().unwrap_or(' ');
-            let rest = after_marker(row, &[marker]).unwrap_or(row);
-            match marker {
-                '•' | '◦' => self.add_bullet(marker, row, rest, block, has_end),
-                '■' => {
-                    let kind = if rest.starts_with("Conversation interrupted") {
-                        SectionKind::Interrupted
-                    } else {
-                        SectionKind::Error
-                    };
-                    self.add_notice(kind, rest, block);
-                    self.has_ended = true;
-                }
-                '✗' => self.add_notice(SectionKind::Error, rest, block),
-                // A permission that the user granted, or a warning.
-                '✔' | '⚠' => {
-                    self.take_wrapped();
-                }
-                // The next prompt ends this turn.
-                '›' => {
-                    self.has_ended = true;
-                    return;
-                }
-                // A horizontal rule; older versions show the duration in it.
-                '─' if is_rule(row, '─') || row.starts_with("─ Worked for ") => {
-                    self.has_ended |= row.contains(" Worked for ")
-                }
-                // The program has exited.
-                _ if is_exit_message(row) => return,
-                _ => self.push(SectionKind::Text, row, strip_tip(block)),
-            }
-            self.has_ended |= has_end;
-        }
-    }
+/// Adds a notice of the program, which wraps to rows without an indentation.
+fn add_notice<'a>(builder: &mut SectionBuilder<'a>, kind: SectionKind, first: &'a str, block: &[&'a str]) {
+    let mut rows = block.to_vec();
+    rows.extend(take_wrapped(builder));
+    add_text(builder, kind, first, strip_tip(&rows));
+}
 
-    /// Returns the rows below the current one that belong to it, and moves past them.
-    fn take_block(&mut self) -> &'a [&'a str] {
-        let from = self.next_row + 1;
-        self.next_row = from + self.rows[from..].iter().take_while(|row| is_continuation(row)).count();
-        &self.rows[from..self.next_row]
+/// Returns the rows directly below that start nothing, and moves past them.
+fn take_wrapped<'a>(builder: &mut SectionBuilder<'a>) -> &'a [&'a str] {
+    if is_blank(builder.rows[builder.next_row - 1]) {
+        return &[];
     }
+    builder.take_rows(|row| !is_blank(row) && !starts_item(row))
+}
 
-    /// Adds a notice of the program, which wraps to rows without an indentation.
-    fn add_notice(&mut self, kind: SectionKind, first: &'a str, block: &'a [&'a str]) {
-        let mut rows = block.to_vec();
-        rows.extend(self.take_wrapped());
-        self.push(kind, first, strip_tip(&rows));
+/// Adds a section unless it is empty. `first` and `block`: its rows.
+fn add_text(builder: &mut SectionBuilder<'_>, kind: SectionKind, first: &str, block: &[&str]) {
+    let rows: Vec<&str> =
+        std::iter::once(first).chain(block.iter().copied()).map(|row| dedent(row, 2)).collect();
+    builder.push(kind, join(&rows));
+}
+
+/// Adds a tool or text; skips the status row. `rest`: the text of `row` behind the marker. `has_end`: the line with the duration
+/// followed the block.
+fn add_bullet(builder: &mut SectionBuilder<'_>, row: &str, rest: &str, block: &[&str], has_end: bool) {
+    let is_bottom = builder.next_row >= builder.rows.len();
+    if is_bottom && is_status_row(row) {
+        return;
     }
-
-    /// Returns the rows directly below that start nothing, and moves past them.
-    fn take_wrapped(&mut self) -> &'a [&'a str] {
-        let from = self.next_row;
-        while let Some(row) = self.rows.get(self.next_row)
-            && !is_blank(self.rows[self.next_row - 1])
-            && !is_blank(row)
-            && !starts_item(row)
-        {
-            self.next_row += 1;
-        }
-        &self.rows[from..self.next_row]
-    }
-
-    /// Adds a section unless it is empty. `first` and `block`: its rows.
-    fn push(&mut self, kind: SectionKind, first: &'a str, block: &[&'a str]) {
-        let rows: Vec<&str> =
-            std::iter::once(first).chain(block.iter().copied()).map(|row| dedent(row, 2)).collect();
-        let text = join(&rows);
-        if !text.is_empty() {
-            self.sections.push(Section::new(kind, text));
-            self.has_ended = false;
-        }
-    }
-
-    /// Adds a tool or text; skips the status row. `rest`: the text of `row` behind the marker. `has_end`: the line with the duration
-    /// followed the block.
-    fn add_bullet(&mut self, marker: char, row: &str, rest: &'a str, block: &'a [&'a str], has_end: bool) {
-        let is_bottom = self.next_row >= self.rows.len();
-        if is_bottom && is_status_row(row) {
-            return;
-        }
-        let is_running = marker == '◦' || (self.has_dialog && is_bottom && rest.starts_with("Running "));
-        // Only the last text of a turn has a tip below; a command may print one.
-        let is_tip = block.first().is_some_and(|row| is_tip(row)) && (has_end || !rest.starts_with("Ran "));
-        let has_result =
-            !is_tip && block.first().is_some_and(|row| row.starts_with("  └ ") || row.starts_with("  │ "));
-        let user_command = rest.strip_prefix(USER_COMMAND_PREFIX).filter(|_| has_result);
-        if let Some(command) = user_command {
-            let section = parse_tool(&format!("Ran {command}"), block, false);
-            // The output is the whole answer to the prompt `!command`.
-            let output = Section::new(SectionKind::Text, section.content.clone());
-            self.sections.extend([section, output]);
-            self.has_ended = true;
-        } else if is_running || (has_result && is_tool_verb(rest)) || is_edit(rest) {
-            self.sections.push(parse_tool(rest, block, is_running));
-            self.has_ended = false;
-        } else {
-            self.push(SectionKind::Text, rest, strip_tip(block));
-        }
+    let is_asking = builder.has_dialog && is_bottom && rest.starts_with("Running ");
+    let is_running = row.starts_with('◦') || is_asking;
+    // Only the last text of a turn has a tip below; a command may print one.
+    let is_tip = block.first().is_some_and(|row| is_tip(row)) && (has_end || !rest.starts_with("Ran "));
+    let has_result =
+        !is_tip && block.first().is_some_and(|row| row.starts_with("  └ ") || row.starts_with("  │ "));
+    let user_command = rest.strip_prefix(USER_COMMAND_PREFIX).filter(|_| has_result);
+    if let Some(command) = user_command {
+        let section = parse_tool(&format!("Ran {command}"), block, false);
+        // The output is the whole answer to the prompt `!command`.
+        let output = Section::new(SectionKind::Text, section.content.clone());
+        builder.sections.extend([section, output]);
+        builder.has_ended = true;
+    } else if is_running || (has_result && is_tool_verb(rest)) || is_edit(rest) {
+        builder.add(parse_tool(rest, block, is_running));
+    } else {
+        add_text(builder, SectionKind::Text, rest, strip_tip(block));
     }
 }
 

@@ -44,7 +44,8 @@ pub fn turns(kind: ParserKind, lines: &[String]) -> Vec<Turn> {
     };
     let rows: Vec<&str> = lines.iter().map(String::as_str).collect();
     let live = (layout.live)(&rows).unwrap_or(rows.len());
-    let echoes: Vec<usize> = (0..live).filter(|&row| (layout.echo)(&rows[..live], row).is_some()).collect();
+    let echoes: Vec<usize> =
+        (0..live).filter(|&row| (layout.echo.head)(&rows[..live], row).is_some()).collect();
     let mut turns = Vec::new();
     let first = echoes.first().copied().unwrap_or(rows.len());
     if has_answer(layout, &rows[..first.min(live)], echoes.is_empty()) {
@@ -75,12 +76,12 @@ fn has_answer(layout: &Layout, rows: &[&str], alone: bool) -> bool {
 
 /// Returns the prompt of an echo, as far as it can be separated from the answer.
 fn echo(layout: &Layout, rows: &[&str]) -> String {
-    let Some(head) = (layout.echo)(rows, 0) else { return String::new() };
+    let Some(head) = (layout.echo.head)(rows, 0) else { return String::new() };
     let more = (1..rows.len()).take_while(|&row| {
-        let is_inner = is_blank(rows[row]) || indent(rows[row]) >= layout.indent;
+        let is_inner = is_blank(rows[row]) || indent(rows[row]) >= layout.echo.indent;
         (is_inner && !(layout.ends_echo)(rows, row)) || (layout.is_wrapped_echo)(rows, row)
     });
-    let more = more.map(|row| dedent(rows[row], layout.indent));
+    let more = more.map(|row| dedent(rows[row], layout.echo.indent));
     let rows: Vec<&str> = std::iter::once(head).chain(more).collect();
     join(&rows).trim_start().to_string()
 }

@@ -11,7 +11,7 @@ const CHIPS: [&str; 2] = ["[Pastedtext", "[PastedText"];
 /// Style of an agent's echoes.
 pub(super) struct EchoStyle<'a> {
     /// Returns the text of the echo that starts in this row.
-    pub(super) head: &'a dyn Fn(usize) -> Option<&'a str>,
+    pub(super) head: &'a (dyn for<'r> Fn(&[&'r str], usize) -> Option<&'r str> + Sync),
     /// Indentation of an echo's further rows, in columns.
     pub(super) indent: usize,
 }
@@ -20,45 +20,45 @@ pub(super) struct EchoStyle<'a> {
 ///
 /// Prefers the last echo that shows the prompt. For an unknown or differently drawn prompt, takes the last echo of all.
 /// Returns `None` if every echo has scrolled away.
-pub(super) fn end_of_last_echo(lines: &[String], prompt: &str, style: &EchoStyle<'_>) -> Option<usize> {
-    end_of_own_echo(lines, prompt, style).or_else(|| {
-        let last = (0..lines.len()).rfind(|&row| (style.head)(row).is_some())?;
-        Some(end_of_paragraph(lines, last + 1, style.indent))
+pub(super) fn end_of_last_echo(rows: &[&str], prompt: &str, style: &EchoStyle<'_>) -> Option<usize> {
+    end_of_own_echo(rows, prompt, style).or_else(|| {
+        let last = (0..rows.len()).rfind(|&row| (style.head)(rows, row).is_some())?;
+        Some(end_of_paragraph(rows, last + 1, style.indent))
     })
 }
 
 /// Returns the first row after the last echo that shows `prompt`; `None` for an unknown prompt.
-pub(super) fn end_of_own_echo(lines: &[String], prompt: &str, style: &EchoStyle<'_>) -> Option<usize> {
+pub(super) fn end_of_own_echo(rows: &[&str], prompt: &str, style: &EchoStyle<'_>) -> Option<usize> {
     let prompt = Some(compact(prompt)).filter(|prompt| !prompt.is_empty())?;
-    let mut rows = (0..lines.len()).rev();
-    rows.find_map(|row| match_echo(lines, row, (style.head)(row)?, &prompt, style.indent))
+    let mut heads = (0..rows.len()).rev();
+    heads.find_map(|row| match_echo(rows, row, (style.head)(rows, row)?, &prompt, style.indent))
 }
 
 /// Returns the first row of the answer, and true if rows above it are missing: they have scrolled away, or the program has erased its
 /// scrollback in the middle of the answer. `is_marker` returns true for rows that start an item.
 pub(super) fn answer_start(
-    lines: &[String],
+    rows: &[&str],
     prompt: &str,
     style: &EchoStyle<'_>,
     is_marker: impl Fn(&str) -> bool,
 ) -> (usize, bool) {
-    if let Some(end) = end_of_last_echo(lines, prompt, style) {
+    if let Some(end) = end_of_last_echo(rows, prompt, style) {
         return (end, false);
     }
-    let tail = tail_of_echo(lines, prompt, is_marker);
+    let tail = tail_of_echo(rows, prompt, is_marker);
     (tail, tail == 0 && !prompt.is_empty())
 }
 
 /// Returns how many rows at the top belong to an echo whose beginning has scrolled away. `is_marker` returns true for
 /// rows that start an item.
-pub(super) fn tail_of_echo(lines: &[String], prompt: &str, is_marker: impl Fn(&str) -> bool) -> usize {
-    let end = lines.iter().position(|row| is_marker(row)).unwrap_or(lines.len());
-    let tail: String = lines[..end].iter().map(|row| compact(row)).collect();
+pub(super) fn tail_of_echo(rows: &[&str], prompt: &str, is_marker: impl Fn(&str) -> bool) -> usize {
+    let end = rows.iter().position(|row| is_marker(row)).unwrap_or(rows.len());
+    let tail: String = rows[..end].iter().map(|row| compact(row)).collect();
     if !tail.is_empty() && compact(prompt).ends_with(&tail) { end } else { 0 }
 }
 
 /// Matches one echo row by row, ignoring whitespace, because wrapping and indentation vary.
-fn match_echo(lines: &[String], first: usize, head: &str, prompt: &str, indented: usize) -> Option<usize> {
+fn match_echo(rows: &[&str], first: usize, head: &str, prompt: &str, indented: usize) -> Option<usize> {
     let mut rest = prompt;
     let mut row = first;
     let mut row_text = compact(head);
@@ -70,11 +70,11 @@ fn match_echo(lines: &[String], first: usize, head: &str, prompt: &str, indented
                 return Some(row);
             }
         } else if chip_after_prefix(&row_text, rest) || prompt.len() - rest.len() >= PREFIX {
-            return Some(end_of_paragraph(lines, row + 1, indented));
+            return Some(end_of_paragraph(rows, row + 1, indented));
         } else {
             return None;
         }
-        match lines.get(row) {
+        match rows.get(row) {
             Some(line) if is_blank(line) || indent(line) >= indented => row_text = compact(line),
             // A row that the terminal wrapped is not indented.
             Some(line) if rest.starts_with(&compact(line)) => row_text = compact(line),
@@ -88,9 +88,9 @@ fn chip_after_prefix(row_text: &str, rest: &str) -> bool {
     CHIPS.iter().any(|chip| row_text.find(chip).is_some_and(|at| rest.starts_with(&row_text[..at])))
 }
 
-fn end_of_paragraph(lines: &[String], from: usize, indented: usize) -> usize {
+fn end_of_paragraph(rows: &[&str], from: usize, indented: usize) -> usize {
     let more =
-        lines[from.min(lines.len())..].iter().take_while(|row| !is_blank(row) && indent(row) >= indented);
+        rows[from.min(rows.len())..].iter().take_while(|row| !is_blank(row) && indent(row) >= indented);
     from + more.count()
 }
 
@@ -99,9 +99,8 @@ mod tests {
     use super::*;
 
     fn end(lines: &[&str], prompt: &str) -> Option<usize> {
-        let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
-        let head = |row: usize| lines[row].strip_prefix("> ");
-        end_of_last_echo(&lines, prompt, &EchoStyle { head: &head, indent: 2 })
+        let style = EchoStyle { head: &|rows, row| rows[row].strip_prefix("> "), indent: 2 };
+        end_of_last_echo(lines, prompt, &style)
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Layout of a conversation on an agent's screen.
 
+use super::echo::EchoStyle;
+
 /// Separators of the turns of a conversation, and marks of its agent.
 pub(super) struct Layout {
-    /// Returns the prompt text if an echo starts in this row.
-    pub(super) echo: for<'a> fn(&[&'a str], usize) -> Option<&'a str>,
-    /// Indentation of an echo's further rows, in columns.
-    pub(super) indent: usize,
+    /// The echoes of prompts.
+    pub(super) echo: EchoStyle<'static>,
     /// Returns true for a row that ends an echo although it is blank or indented.
     pub(super) ends_echo: fn(&[&str], usize) -> bool,
     /// Returns true for a row that continues an echo although it is not indented: the terminal wrapped it.

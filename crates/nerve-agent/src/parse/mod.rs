@@ -16,6 +16,7 @@ pub mod usage;
 
 mod claude;
 mod codex;
+mod composer;
 mod copilot;
 mod echo;
 pub(crate) mod entry;
@@ -26,18 +27,11 @@ mod opencode;
 mod pi;
 mod qwen;
 mod rows;
+mod section_builder;
 mod transcript_turn;
 mod usage_list;
 
-pub use claude::ClaudeParser;
-pub use codex::CodexParser;
-pub use copilot::CopilotParser;
 pub use entry::ResponseUsage;
-pub use gemini::GeminiParser;
-pub use none::NoneParser;
-pub use opencode::OpencodeParser;
-pub use pi::PiParser;
-pub use qwen::QwenParser;
 
 use nerve_types::TsNs;
 pub use nerve_types::{ParserKind, Section, SectionKind, Tokens, UnknownParser};
@@ -49,9 +43,9 @@ use transcript::TranscriptTurn;
 
 /// A parser for the output of one agent program.
 ///
-/// Parsers of agents read a turn in the same steps. They find the live region, and return nothing if the prompt is still in the
-/// composer. They find the first row of the answer below the prompt's echo. The rows from there to the live region become
-/// sections.
+/// Parsers of agents read a turn in the same steps. They find the live region (`composer`), and return nothing if the prompt is
+/// still in the composer. They find the first row of the answer below the prompt's echo (`echo`). The rows from there to the live
+/// region become sections (`section_builder`).
 pub trait Parser: Send + Sync {
     /// Returns true if the screen shows the agent waiting for input. Inspects only the live region: composer and status
     /// rows.
@@ -138,14 +132,14 @@ pub fn final_error(sections: &[Section]) -> Option<&str> {
 /// Returns the parser of a kind.
 pub fn parser(kind: ParserKind) -> &'static dyn Parser {
     match kind {
-        ParserKind::Claude => &ClaudeParser,
-        ParserKind::Codex => &CodexParser,
-        ParserKind::Gemini => &GeminiParser,
-        ParserKind::Opencode => &OpencodeParser,
-        ParserKind::Pi => &PiParser,
-        ParserKind::Qwen => &QwenParser,
-        ParserKind::Copilot => &CopilotParser,
-        ParserKind::None => &NoneParser,
+        ParserKind::Claude => &claude::ClaudeParser,
+        ParserKind::Codex => &codex::CodexParser,
+        ParserKind::Gemini => &gemini::GeminiParser,
+        ParserKind::Opencode => &opencode::OpencodeParser,
+        ParserKind::Pi => &pi::PiParser,
+        ParserKind::Qwen => &qwen::QwenParser,
+        ParserKind::Copilot => &copilot::CopilotParser,
+        ParserKind::None => &none::NoneParser,
     }
 }
 

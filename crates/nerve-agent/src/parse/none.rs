@@ -6,8 +6,7 @@ use super::rows::join;
 use super::{ParsedTurn, Parser, Section, SectionKind, TurnText};
 
 /// Returns the whole text as one section.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct NoneParser;
+pub(super) struct NoneParser;
 
 impl Parser for NoneParser {
     /// Returns true: the screen of an unknown program is no evidence against readiness.

@@ -9,11 +9,11 @@ use std::ops::Range;
 use nerve_vt::screen::Screen;
 
 use super::rows::{compact, dedent, indent, is_blank, is_duration, join};
-use super::{ParsedTurn, Parser, Section, SectionKind, TurnText, screen_rows, tool_section};
+use super::section_builder::SectionBuilder;
+use super::{ParsedTurn, Parser, SectionKind, TurnText, screen_rows, tool_section};
 
 /// Parser for opencode 1.1x and Kilo 7.7.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct OpencodeParser;
+pub(super) struct OpencodeParser;
 
 /// Column of text and of tools of one row.
 const TEXT: usize = 5;
@@ -48,15 +48,13 @@ impl Parser for OpencodeParser {
         }
         let end = live.map_or(rows.len(), |live| live.start);
         let blocks = blocks(&rows[..end]);
-        let mut builder = SectionBuilder { rows: &rows[..end], ..SectionBuilder::default() };
         let echo = echo(&rows, &blocks, &prompt);
-        builder.run(echo.as_ref().map_or(0, |echo| echo.end), &blocks);
-        let is_complete = !builder.has_dialog && builder.has_ended;
+        let mut builder = SectionBuilder::new(&rows[..end], echo.as_ref().map_or(0, |echo| echo.end));
+        add_rows(&mut builder, &blocks);
         // Of the echo, the blank row at its end may still be visible.
         let is_below_echo =
             echo.is_some() || blocks.first().is_some_and(|block| *block == (0..1) && is_blank_bar(rows[0]));
-        let is_truncated = !is_below_echo && !prompt.is_empty() && !builder.sections.is_empty();
-        ParsedTurn { sections: builder.sections, tokens: None, is_complete, is_truncated }
+        builder.finish(false, !is_below_echo && !prompt.is_empty())
     }
 }
 
@@ -221,102 +219,106 @@ fn parse_footer(row: &str) -> Option<Option<&str>> {
     Some((last == "interrupted" || is_duration(last)).then_some(last))
 }
 
-#[derive(Default)]
-struct SectionBuilder<'a> {
-    rows: &'a [&'a str],
-    sections: Vec<Section>,
-    text: Vec<&'a str>,
-    has_ended: bool,
-    has_dialog: bool,
+/// Reads all rows. `blocks`: the runs of rows with a bar.
+fn add_rows(builder: &mut SectionBuilder<'_>, blocks: &[Range<usize>]) {
+    let mut text = Vec::new();
+    while let Some(row) = builder.row() {
+        let at = builder.next_row;
+        if let Some(block) = blocks.iter().find(|block| block.contains(&at)) {
+            add_text(builder, &mut text);
+            add_block(builder, Block::read(&inside(&builder.rows[at..block.end])));
+            builder.next_row = block.end;
+            continue;
+        }
+        match Line::read(builder.rows, at) {
+            Line::Footer(end) => {
+                add_text(builder, &mut text);
+                if end == Some("interrupted") {
+                    builder.push(SectionKind::Interrupted, "interrupted".to_string());
+                }
+                builder.has_ended |= end.is_some();
+            }
+            Line::Tool { name, args, runs } => {
+                add_text(builder, &mut text);
+                builder.add(tool_section(name, args, runs.then_some("running"), String::new()));
+            }
+            Line::Text => text.push(dedent(row, TEXT)),
+        }
+        builder.next_row += 1;
+    }
+    add_text(builder, &mut text);
 }
 
-impl<'a> SectionBuilder<'a> {
-    fn run(&mut self, start: usize, blocks: &[Range<usize>]) {
-        let mut at = start;
-        while let Some(&row) = self.rows.get(at) {
-            if let Some(block) = blocks.iter().find(|block| block.contains(&at)) {
-                self.add_block(Block::read(&inside(&self.rows[at..block.end])));
-                at = block.end;
-            } else {
-                self.add_row(at, row);
-                at += 1;
+/// Adds the rows of a text and empties them.
+fn add_text(builder: &mut SectionBuilder<'_>, rows: &mut Vec<&str>) {
+    let text = join(&std::mem::take(rows));
+    match text.strip_prefix("Thinking: ") {
+        Some(thought) => builder.push(SectionKind::Thinking, thought.to_string()),
+        None => builder.push(SectionKind::Text, text),
+    }
+}
+
+fn add_block(builder: &mut SectionBuilder<'_>, block: Block<'_>) {
+    match block {
+        Block::Tool { name, args, runs, result } => {
+            builder.add(tool_section(name, args, runs.then_some("running"), result));
+        }
+        Block::Dialog => {
+            builder.has_dialog = true;
+            let last = builder.sections.last_mut().filter(|last| last.kind == SectionKind::ToolCall);
+            if let Some(tool) = last {
+                tool.metadata.insert("status".to_string(), "asking".to_string());
             }
         }
-        self.end_text();
-    }
-
-    fn add_block(&mut self, block: Block<'_>) {
-        self.end_text();
-        match block {
-            Block::Tool { name, args, runs, result } => self.add_tool(name, args, runs, result),
-            Block::Dialog => {
-                self.has_dialog = true;
-                if let Some(last) = self.sections.last_mut().filter(|last| last.kind == SectionKind::ToolCall)
-                {
-                    last.metadata.insert("status".to_string(), "asking".to_string());
-                }
-            }
-            Block::Text(words) => {
-                self.sections.push(Section::new(SectionKind::Error, words));
-                self.has_ended = true;
-            }
-            Block::Queued | Block::Blank => {}
+        Block::Text(words) => {
+            builder.push(SectionKind::Error, words);
+            builder.has_ended = true;
         }
+        Block::Queued | Block::Blank => {}
     }
+}
 
-    fn add_row(&mut self, at: usize, row: &'a str) {
-        let begins = at == 0 || is_blank(self.rows[at - 1]);
-        let alone = self.rows.get(at + 1).is_none_or(|next| is_blank(next));
+/// A row without a bar.
+enum Line<'a> {
+    /// The end of an answer, with how the turn ended; `None` if the turn continues.
+    Footer(Option<&'a str>),
+    /// A tool of one row: name, arguments, and whether it is running.
+    Tool {
+        name: &'a str,
+        args: &'a str,
+        runs: bool,
+    },
+    Text,
+}
+
+impl<'a> Line<'a> {
+    fn read(rows: &[&'a str], at: usize) -> Line<'a> {
+        let row = rows[at];
+        let begins = at == 0 || is_blank(rows[at - 1]);
         if begins && let Some(end) = parse_footer(row) {
-            self.end_text();
-            if end == Some("interrupted") {
-                self.sections.push(Section::new(SectionKind::Interrupted, "interrupted"));
-            }
-            self.has_ended |= end.is_some();
-            return;
+            return Line::Footer(end);
         }
-        let is_inline = begins && indent(row) == TEXT && (alone || self.is_tool_below(at));
-        if is_inline && let Some((name, args)) = parse_one_row_tool(row.trim()) {
-            self.end_text();
-            return self.add_tool(name, args, false, String::new());
+        let is_alone = rows.get(at + 1).is_none_or(|next| is_blank(next));
+        if !(begins && indent(row) == TEXT && (is_alone || is_tool_below(rows, at))) {
+            return Line::Text;
         }
         // A command that awaits permission has its own row at the end of an unfinished turn. Elsewhere an answer may
         // quote a command.
-        if is_inline
-            && let Some((args, runs)) = parse_shell_command(row.trim()).filter(|_| self.is_unfinished(at))
-        {
-            self.end_text();
-            return self.add_tool("bash", args, runs, String::new());
-        }
-        self.text.push(dedent(row, TEXT));
-    }
-
-    /// Returns true if the next row is a tool of one row: such tools are grouped.
-    fn is_tool_below(&self, at: usize) -> bool {
-        self.rows
-            .get(at + 1)
-            .is_some_and(|next| indent(next) == TEXT && parse_one_row_tool(next.trim()).is_some())
-    }
-
-    /// Returns true if the next row with text is a footer without a time.
-    fn is_unfinished(&self, at: usize) -> bool {
-        let next = self.rows[at + 1..].iter().find(|row| !is_blank(row));
-        next.is_some_and(|next| parse_footer(next) == Some(None))
-    }
-
-    fn end_text(&mut self) {
-        let text = join(&std::mem::take(&mut self.text));
-        if !text.is_empty() {
-            self.sections.push(match text.strip_prefix("Thinking: ") {
-                Some(thought) => Section::new(SectionKind::Thinking, thought),
-                None => Section::new(SectionKind::Text, text),
-            });
-            self.has_ended = false;
+        let command = || parse_shell_command(row.trim()).filter(|_| is_unfinished(rows, at));
+        match parse_one_row_tool(row.trim()) {
+            Some((name, args)) => Line::Tool { name, args, runs: false },
+            None => command().map_or(Line::Text, |(args, runs)| Line::Tool { name: "bash", args, runs }),
         }
     }
+}
 
-    fn add_tool(&mut self, name: &str, args: &str, runs: bool, result: String) {
-        self.sections.push(tool_section(name, args, runs.then_some("running"), result));
-        self.has_ended = false;
-    }
+/// Returns true if the next row is a tool of one row: such tools are grouped.
+fn is_tool_below(rows: &[&str], at: usize) -> bool {
+    rows.get(at + 1).is_some_and(|next| indent(next) == TEXT && parse_one_row_tool(next.trim()).is_some())
+}
+
+/// Returns true if the next row with text is a footer without a time.
+fn is_unfinished(rows: &[&str], at: usize) -> bool {
+    let next = rows[at + 1..].iter().find(|row| !is_blank(row));
+    next.is_some_and(|next| parse_footer(next) == Some(None))
 }

@@ -6,74 +6,61 @@
 
 use nerve_vt::screen::Screen;
 
+use super::composer::Composer;
 use super::echo::{EchoStyle, end_of_last_echo};
 use super::rows::{compact, dedent, is_blank, is_rule, join};
-use super::{ParsedTurn, Parser, Section, SectionKind, TurnText, screen_rows};
+use super::section_builder::SectionBuilder;
+use super::{ParsedTurn, Parser, SectionKind, TurnText, screen_rows};
 
 /// Parser for pi 1.5.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct PiParser;
+pub(super) struct PiParser;
 
 impl Parser for PiParser {
     /// Returns true if the composer holds the cursor and its upper line has no spinner.
     fn is_ready(&self, screen: &Screen) -> bool {
-        let rows = screen_rows(screen);
-        let cursor = usize::from(screen.cursor.row);
-        Composer::find(&rows).is_some_and(|composer| !composer.is_busy && composer.contains_row(cursor))
+        find_composer(&screen_rows(screen)).is_some_and(|composer| composer.is_ready(screen))
     }
 
     fn parse(&self, turn: &TurnText<'_>) -> ParsedTurn {
         let rows = turn.rows();
-        let composer = Composer::find(&rows);
-        let end = composer.as_ref().map_or(rows.len(), |composer| composer.top);
-        if let Some(composer) = &composer
-            && turn.is_draft(&rows[composer.top + 1..composer.bottom].join("\n"))
-        {
+        let composer = find_composer(&rows);
+        if composer.as_ref().is_some_and(|composer| turn.is_draft(&composer.draft)) {
             return ParsedTurn::default();
         }
-        let start = answer_start(&turn.lines[..end], turn.prompt);
+        let rows = &rows[..composer.as_ref().map_or(rows.len(), |composer| composer.start)];
+        let start = answer_start(rows, turn.prompt);
         let is_truncated = start.is_none() && !turn.prompt.is_empty();
-        let sections = split_sections(&rows[start.unwrap_or(0)..end]);
-        let is_last_word = sections.last().is_some_and(|last| last.kind != SectionKind::Text);
-        let is_idle = composer.is_some_and(|composer| !composer.is_busy) && !sections.is_empty();
-        let is_truncated = is_truncated && !sections.is_empty();
-        ParsedTurn { sections, tokens: None, is_complete: is_idle || is_last_word, is_truncated }
+        let mut builder = SectionBuilder::new(rows, start.unwrap_or(0));
+        add_rows(&mut builder);
+        builder.finish(composer.is_some_and(|composer| !composer.is_busy), is_truncated)
     }
+}
+
+/// Finds the composer between two lines, of which the upper one may have a label.
+fn find_composer(rows: &[&str]) -> Option<Composer> {
+    let bottom = rows.iter().rposition(|row| is_rule(row, '─'))?;
+    let top = rows[..bottom].iter().rposition(|row| is_line(row))?;
+    let draft = rows[top + 1..bottom].join("\n");
+    Some(Composer { start: top, input: top + 1..bottom, draft, is_busy: !is_rule(rows[top], '─') })
 }
 
 /// Returns the first row of the answer. Any row may look like the echo of a prompt: the echo is the last row that begins
 /// like it and has text below it.
-fn answer_start(lines: &[String], prompt: &str) -> Option<usize> {
+fn answer_start(rows: &[&str], prompt: &str) -> Option<usize> {
     let compact_prompt = compact(prompt);
-    let last = lines.iter().rposition(|row| !is_blank(row))?;
-    let begins = |row: usize| {
-        let text = lines[row].strip_prefix(' ').filter(|text| !is_blank(text))?;
-        compact_prompt.starts_with(&compact(text)).then_some(text)
+    let last = rows.iter().rposition(|row| !is_blank(row))?;
+    let above_text = EchoStyle {
+        head: &|rows, row| echo_text(rows[row], &compact_prompt).filter(|_| row < last),
+        indent: 1,
     };
-    let above_text = |row: usize| begins(row).filter(|_| row < last);
-    end_of_last_echo(lines, prompt, &EchoStyle { head: &above_text, indent: 1 })
-        .or_else(|| end_of_last_echo(lines, prompt, &EchoStyle { head: &begins, indent: 1 }))
+    let anywhere = EchoStyle { head: &|rows, row| echo_text(rows[row], &compact_prompt), indent: 1 };
+    end_of_last_echo(rows, prompt, &above_text).or_else(|| end_of_last_echo(rows, prompt, &anywhere))
 }
 
-/// The composer between two lines.
-struct Composer {
-    /// The upper line.
-    top: usize,
-    /// The lower line.
-    bottom: usize,
-    is_busy: bool,
-}
-
-impl Composer {
-    fn find(rows: &[&str]) -> Option<Composer> {
-        let bottom = rows.iter().rposition(|row| is_rule(row, '─'))?;
-        let top = rows[..bottom].iter().rposition(|row| is_line(row))?;
-        Some(Composer { top, bottom, is_busy: !is_rule(rows[top], '─') })
-    }
-
-    fn contains_row(&self, row: usize) -> bool {
-        (self.top + 1..self.bottom).contains(&row)
-    }
+/// Returns the text of a row if the prompt, without blanks, begins with it.
+fn echo_text<'a>(row: &'a str, compact_prompt: &str) -> Option<&'a str> {
+    let text = row.strip_prefix(' ').filter(|text| !is_blank(text))?;
+    compact_prompt.starts_with(&compact(text)).then_some(text)
 }
 
 /// Returns true for a line, with or without a label.
@@ -81,8 +68,9 @@ fn is_line(row: &str) -> bool {
     is_rule(row, '─') || (row.starts_with("── ") && row.ends_with("───"))
 }
 
-/// Splits the rows of an answer. The last paragraph may be an error or an interruption.
-fn split_sections(rows: &[&str]) -> Vec<Section> {
+/// Reads all rows. The last paragraph may be an error or an interruption.
+fn add_rows(builder: &mut SectionBuilder<'_>) {
+    let rows = builder.take_rows(|_| true);
     let end = rows.iter().rposition(|row| !is_blank(row)).map_or(0, |last| last + 1);
     let last = rows[..end].iter().rposition(|row| is_blank(row)).map_or(0, |blank| blank + 1);
     let kind = match rows[last..end].first() {
@@ -90,10 +78,8 @@ fn split_sections(rows: &[&str]) -> Vec<Section> {
         Some(row) if row.trim_end() == " Operation aborted" => SectionKind::Interrupted,
         _ => SectionKind::Text,
     };
-    let (text, word) =
-        if kind == SectionKind::Text { (&rows[..end], &rows[..0]) } else { rows[..end].split_at(last) };
     let content = |rows: &[&str]| join(&rows.iter().map(|row| dedent(row, 1)).collect::<Vec<_>>());
-    let sections = [(SectionKind::Text, content(text)), (kind, content(word))];
-    let sections = sections.into_iter().filter(|(_, content)| !content.is_empty());
-    sections.map(|(kind, content)| Section::new(kind, content)).collect()
+    let (text, word) = rows[..end].split_at(if kind == SectionKind::Text { end } else { last });
+    builder.push(SectionKind::Text, content(text));
+    builder.push(kind, content(word));
 }

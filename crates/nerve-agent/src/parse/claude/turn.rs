@@ -41,29 +41,30 @@ const TOOLS: [&str; 20] = [
 pub(super) fn parse(rows: &[&str], start: usize, composer: Option<&Composer>) -> ParsedTurn {
     let end = composer.map_or(rows.len(), |composer| composer.first_status_row(rows)).max(start);
     let is_busy = composer.is_some_and(|composer| composer.is_busy(rows));
-    let mut builder = SectionBuilder { rows: &rows[..end], at: start, is_busy, ..SectionBuilder::default() };
-    builder.run();
+    let mut reader = TurnReader { rows: &rows[..end], at: start, is_busy, ..TurnReader::default() };
+    reader.run();
     if let Some(composer) = composer {
         for row in rows[end..composer.top.max(end)].iter().chain(&rows[composer.bottom + 1..]) {
-            builder.note_tokens(row);
+            reader.note_tokens(row);
         }
     }
-    let is_idle = composer.is_some_and(|composer| composer.is_idle(rows)) && !builder.is_spinning;
-    let is_finished = match builder.sections.last() {
+    let is_idle = composer.is_some_and(|composer| composer.is_idle(rows)) && !reader.is_spinning;
+    let is_finished = match reader.sections.last() {
         Some(last) => is_idle || matches!(last.kind, SectionKind::Interrupted | SectionKind::Error),
         None => false,
     };
     ParsedTurn {
-        is_complete: !builder.has_dialog && (builder.has_ended || is_finished),
-        sections: builder.sections,
-        tokens: builder.tokens,
+        is_complete: !reader.has_dialog && (reader.has_ended || is_finished),
+        sections: reader.sections,
+        tokens: reader.tokens,
         // The scrollback or the transcript has the rest.
         is_truncated: false,
     }
 }
 
+/// Reads the rows of a turn. Unlike the other parsers, it looks ahead to tell a tool from text.
 #[derive(Default)]
-struct SectionBuilder<'a> {
+struct TurnReader<'a> {
     rows: &'a [&'a str],
     at: usize,
     sections: Vec<Section>,
@@ -78,7 +79,7 @@ struct SectionBuilder<'a> {
     has_dialog: bool,
 }
 
-impl<'a> SectionBuilder<'a> {
+impl<'a> TurnReader<'a> {
     fn run(&mut self) {
         while let Some(row) = self.rows.get(self.at) {
             match RowKind::classify(row) {
@@ -95,10 +96,7 @@ impl<'a> SectionBuilder<'a> {
                 RowKind::Notice => self.skip_notice(),
                 RowKind::Rule => {
                     if !self.skip_stale_composer() {
-                        self.has_dialog = self
-                            .rows
-                            .get(self.at + 1)
-                            .is_some_and(|row| RowKind::classify(row) != RowKind::Prompt);
+                        self.has_dialog = self.kind(self.at + 1).is_some_and(|kind| kind != RowKind::Prompt);
                         return;
                     }
                 }
@@ -117,6 +115,11 @@ impl<'a> SectionBuilder<'a> {
                 }
             }
         }
+    }
+
+    /// Returns the kind of a row; `None` below the last one.
+    fn kind(&self, at: usize) -> Option<RowKind<'a>> {
+        self.rows.get(at).map(|row| RowKind::classify(row))
     }
 
     fn push(&mut self, section: Section) {
@@ -142,7 +145,7 @@ impl<'a> SectionBuilder<'a> {
         let more =
             self.rows[at + 1..].iter().take_while(|row| RowKind::classify(row) == RowKind::Indented).count();
         let next = at + 1 + more;
-        let has_result = matches!(self.rows.get(next).map(|row| RowKind::classify(row)), Some(RowKind::Result(result)) if !is_interruption(result));
+        let has_result = matches!(self.kind(next), Some(RowKind::Result(result)) if !is_interruption(result));
         let mut call = rest.to_string();
         for row in &self.rows[at + 1..next] {
             call.push('\n');
@@ -184,9 +187,8 @@ impl<'a> SectionBuilder<'a> {
             _ => false,
         };
         let end = next + self.rows[next..].iter().take_while(is_result).count();
-        let has_result =
-            self.rows.get(next).is_some_and(|row| matches!(RowKind::classify(row), RowKind::Result(_)));
-        let is_last = match self.rows.get(end).map(|row| RowKind::classify(row)) {
+        let has_result = matches!(self.kind(next), Some(RowKind::Result(_)));
+        let is_last = match self.kind(end) {
             None | Some(RowKind::Spinner | RowKind::Rule) => true,
             Some(RowKind::Head(rest)) => self.parse_tool(end, rest).is_some(),
             Some(RowKind::Indented) => self.unmarked_tool(end).is_some(),
@@ -277,10 +279,8 @@ impl<'a> SectionBuilder<'a> {
     fn add_thinking(&mut self, rest: &'a str) {
         self.at += 1;
         let mut thought = Vec::new();
-        while let Some(row) = self.rows.get(self.at)
-            && matches!(RowKind::classify(row), RowKind::Blank | RowKind::Indented)
-        {
-            thought.push(dedent(row, 2));
+        while let Some(RowKind::Blank | RowKind::Indented) = self.kind(self.at) {
+            thought.push(dedent(self.rows[self.at], 2));
             self.at += 1;
         }
         let mut section = Section::new(SectionKind::Thinking, join(&thought));
@@ -327,8 +327,7 @@ impl<'a> SectionBuilder<'a> {
             let below = self.rows[self.at + 1..].iter().map(|row| RowKind::classify(row));
             self.at += 1 + below.take_while(|mark| *mark != RowKind::Blank && !mark.starts_item()).count();
             let blanks = self.rows[self.at..].iter().take_while(|row| is_blank(row)).count();
-            let next = self.rows.get(self.at + blanks).map(|row| RowKind::classify(row));
-            if !matches!(next, Some(RowKind::Result(_))) {
+            if !matches!(self.kind(self.at + blanks), Some(RowKind::Result(_))) {
                 return;
             }
             self.at += blanks;
@@ -345,7 +344,7 @@ impl<'a> SectionBuilder<'a> {
             return false;
         }
         let row = dedent(row, 2);
-        match self.rows.get(self.at + 1).map(|row| RowKind::classify(row)) {
+        match self.kind(self.at + 1) {
             None | Some(RowKind::Blank) => parse_fold(row).is_some(),
             Some(RowKind::Result(result)) => result.starts_with("$ "),
             _ => false,
@@ -357,13 +356,11 @@ impl<'a> SectionBuilder<'a> {
             return false;
         }
         let label = dedent(self.rows[self.at], 2);
-        if let Some(RowKind::Result(result)) = self.rows.get(self.at + 1).map(|row| RowKind::classify(row)) {
+        if let Some(RowKind::Result(result)) = self.kind(self.at + 1) {
             let mut command = vec![result.trim_start_matches("$ ")];
             self.at += 2;
-            while let Some(row) = self.rows.get(self.at)
-                && RowKind::classify(row) == RowKind::Indented
-            {
-                command.push(dedent(row, RESULT_INDENT));
+            while self.kind(self.at) == Some(RowKind::Indented) {
+                command.push(dedent(self.rows[self.at], RESULT_INDENT));
                 self.at += 1;
             }
             let tool = Section::new(SectionKind::ToolCall, "").with("tool", "Bash").with("status", "running");
