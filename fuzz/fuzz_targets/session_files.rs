@@ -5,9 +5,8 @@ use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
 use nerve_agent::activity::ActivityReader;
-use nerve_agent::parse::gemini_chat::parse_chat;
 use nerve_agent::parse::opencode_session::{StoredMessage, parse_session};
-use nerve_agent::parse::rollout::parse_rollout;
+use nerve_agent::parse::parse_session_file;
 use nerve_agent::parse::session_files::{NewSession, cut_gemini, cut_opencode};
 use nerve_agent::parse::transcript::{cut, cut_at, parse_turn, turns};
 use nerve_agent::parse::turn_list::TurnList;
@@ -26,8 +25,8 @@ fuzz_target!(|data: &[u8]| {
     let moved = Some((Path::new("/old"), Path::new("/new")));
     for prompt in ["", PROMPT] {
         let _ = parse_turn(text.lines(), prompt, None);
-        let _ = parse_rollout(text.lines(), prompt, AT);
-        let _ = parse_chat(text.lines(), prompt, None);
+        let _ = parse_session_file(TranscriptKind::Codex, text.lines(), prompt, AT);
+        let _ = parse_session_file(TranscriptKind::Gemini, text.lines(), prompt, None);
     }
     for kind in [TranscriptKind::Claude, TranscriptKind::Codex, TranscriptKind::Gemini] {
         let mut activities = ActivityReader::new(kind);

@@ -14,8 +14,9 @@ use nerve_types::token_usage::TokenUsage;
 use crate::parse::copilot_events::CopilotDecoder;
 use crate::parse::entry::{CallStatus, Entry, Item, ResponseUsage};
 use crate::parse::gemini_chat::ChatDecoder;
+use crate::parse::line_decoder::LineDecoder;
 use crate::parse::opencode_session::{SessionDecoder, StoredMessage};
-use crate::parse::pi_session;
+use crate::parse::pi_session::PiDecoder;
 use crate::parse::qwen_chat::QwenDecoder;
 use crate::parse::rollout::RolloutDecoder;
 use crate::parse::transcript::ClaudeDecoder;
@@ -40,7 +41,7 @@ enum Decoder {
     Codex(RolloutDecoder),
     Gemini(ChatDecoder),
     Opencode(SessionDecoder),
-    Pi,
+    Pi(PiDecoder),
     Qwen(QwenDecoder),
     Copilot(CopilotDecoder),
 }
@@ -53,7 +54,7 @@ impl ActivityReader {
             TranscriptKind::Codex => Decoder::Codex(RolloutDecoder::default()),
             TranscriptKind::Gemini => Decoder::Gemini(ChatDecoder::default()),
             TranscriptKind::Opencode | TranscriptKind::Kilo => Decoder::Opencode(SessionDecoder::default()),
-            TranscriptKind::Pi => Decoder::Pi,
+            TranscriptKind::Pi => Decoder::Pi(PiDecoder),
             TranscriptKind::Qwen => Decoder::Qwen(QwenDecoder::default()),
             TranscriptKind::Copilot => Decoder::Copilot(CopilotDecoder::default()),
         };
@@ -77,34 +78,17 @@ impl ActivityReader {
         if line.is_empty() {
             return activities;
         }
-        let mut add = |entry| self.unknown += self.fold.add(entry, now, &mut activities);
-        match &mut self.decoder {
-            Decoder::Claude(decoder) => match serde_json::from_str(line) {
-                Ok(line) => decoder.decode(&line, add),
-                Err(_) => self.unknown += 1,
-            },
-            Decoder::Codex(decoder) => match serde_json::from_str(line) {
-                Ok(line) => decoder.decode(&line, add),
-                Err(_) => self.unknown += 1,
-            },
-            Decoder::Gemini(decoder) => match serde_json::from_str(line) {
-                Ok(line) => decoder.decode(&line, add),
-                Err(_) => self.unknown += 1,
-            },
-            Decoder::Pi => match serde_json::from_str(line) {
-                Ok(line) => pi_session::decode(&line, &mut add),
-                Err(_) => self.unknown += 1,
-            },
-            Decoder::Qwen(decoder) => match serde_json::from_str(line) {
-                Ok(line) => decoder.decode(&line, add),
-                Err(_) => self.unknown += 1,
-            },
-            Decoder::Copilot(decoder) => match serde_json::from_str(line) {
-                Ok(line) => decoder.decode(&line, add),
-                Err(_) => self.unknown += 1,
-            },
-            Decoder::Opencode(_) => {}
-        }
+        let add = &mut |entry| self.unknown += self.fold.add(entry, now, &mut activities);
+        let decoded = match &mut self.decoder {
+            Decoder::Claude(decoder) => decoder.decode_text(line, add),
+            Decoder::Codex(decoder) => decoder.decode_text(line, add),
+            Decoder::Gemini(decoder) => decoder.decode_text(line, add),
+            Decoder::Pi(decoder) => decoder.decode_text(line, add),
+            Decoder::Qwen(decoder) => decoder.decode_text(line, add),
+            Decoder::Copilot(decoder) => decoder.decode_text(line, add),
+            Decoder::Opencode(_) => Ok(()),
+        };
+        self.unknown += usize::from(decoded.is_err());
         activities
     }
 

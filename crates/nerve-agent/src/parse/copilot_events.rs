@@ -4,12 +4,11 @@
 //! Its package describes the events in a JSON schema. Unknown kinds are counted, not rejected. A rewind removes the events of
 //! the turns from the file. The text of a response that broke off or was interrupted is only on the screen.
 
-use nerve_types::TsNs;
 use nerve_types::token_usage::TokenUsage;
 use serde_json::Value;
 
-use super::entry::{CallStatus, Entry, Item, ResponseUsage, TurnFold, edit_of_diff, time};
-use super::transcript::{TranscriptTurn, json_lines};
+use super::entry::{CallStatus, Entry, Item, ResponseUsage, edit_of_diff, time};
+use super::line_decoder::{LineDecoder, text_field};
 
 /// The first words of the known kinds of events.
 const KINDS: [&str; 28] = [
@@ -43,20 +42,6 @@ const KINDS: [&str; 28] = [
     "workflow",
 ];
 
-/// Finds the last prompt that equals `prompt`, and collects the answer to it.
-///
-/// Ignores whitespace and control characters. Prompts stamped before `since` (compared in milliseconds) do not match,
-/// because the same prompt may have been sent before. An empty prompt matches nothing.
-pub fn parse_copilot<'a>(
-    lines: impl Iterator<Item = &'a str>,
-    prompt: &str,
-    since: Option<TsNs>,
-) -> TranscriptTurn {
-    let (mut fold, mut decoder) = (TurnFold::new(prompt, since), CopilotDecoder::default());
-    fold.add_lines(json_lines::<Value>(lines), |line, emit| decoder.decode(line, emit));
-    fold.finish()
-}
-
 /// Decodes the lines of one conversation in order.
 #[derive(Debug, Default)]
 pub(crate) struct CopilotDecoder {
@@ -66,9 +51,10 @@ pub(crate) struct CopilotDecoder {
     open_calls: Vec<String>,
 }
 
-impl CopilotDecoder {
-    /// Passes the entries of a line to `emit`.
-    pub(crate) fn decode(&mut self, line: &Value, mut emit: impl FnMut(Entry)) {
+impl LineDecoder for CopilotDecoder {
+    type Line = Value;
+
+    fn decode(&mut self, line: &Value, emit: &mut dyn FnMut(Entry)) {
         let at = line["timestamp"].as_str().and_then(time);
         let mut add = |item| emit(Entry { at, item });
         let data = &line["data"];
@@ -90,13 +76,15 @@ impl CopilotDecoder {
             "assistant.message" => self.message(data, add),
             "tool.execution_complete" => self.tool_end(data, add),
             "assistant.turn_end" => self.turn_end(add),
-            "session.error" => add(Item::Error(word(data, "message"))),
+            "session.error" => add(Item::Error(text_field(data, "message"))),
             "abort" => add(Item::Interrupted("Operation cancelled by user".to_string())),
             kind if is_known(kind) => {}
             _ => add(Item::Unknown),
         }
     }
+}
 
+impl CopilotDecoder {
     fn message(&mut self, data: &Value, mut add: impl FnMut(Item)) {
         if let Some(thought) = data["reasoningText"].as_str() {
             add(Item::Thinking(thought.to_string()));
@@ -106,25 +94,25 @@ impl CopilotDecoder {
         }
         self.open_calls.clear();
         for request in data["toolRequests"].as_array().into_iter().flatten() {
-            let id = word(request, "toolCallId");
+            let id = text_field(request, "toolCallId");
             self.open_calls.push(id.clone());
-            add(Item::Call { id, name: word(request, "name"), args: arguments(request) });
+            add(Item::Call { id, name: text_field(request, "name"), args: arguments(request) });
         }
         self.has_answer = self.open_calls.is_empty();
     }
 
     fn tool_end(&mut self, data: &Value, mut add: impl FnMut(Item)) {
-        let id = word(data, "toolCallId");
+        let id = text_field(data, "toolCallId");
         self.open_calls.retain(|open| *open != id);
         let edits = data["fileEdits"].as_array().map(Vec::as_slice).unwrap_or_default();
         // The diff of several files does not say which lines belong to which one.
         if let ([edit], Some(diff)) = (edits, data["result"]["detailedContent"].as_str()) {
-            add(edit_of_diff(&word(edit, "path"), diff, None));
+            add(edit_of_diff(&text_field(edit, "path"), diff, None));
         }
         let (text, status) = match data["error"]["code"].as_str() {
-            _ if data["success"] == true => (word(&data["result"], "content"), CallStatus::Ok),
-            Some("denied" | "rejected") => (word(&data["error"], "message"), CallStatus::Rejected),
-            _ => (word(&data["error"], "message"), CallStatus::Error),
+            _ if data["success"] == true => (text_field(&data["result"], "content"), CallStatus::Ok),
+            Some("denied" | "rejected") => (text_field(&data["error"], "message"), CallStatus::Rejected),
+            _ => (text_field(&data["error"], "message"), CallStatus::Error),
         };
         add(Item::Output { id, text, status });
     }
@@ -142,7 +130,7 @@ impl CopilotDecoder {
 
 /// Returns a message in the user's name: a prompt, or one that the program wrote.
 fn prompt(data: &Value) -> Item {
-    let text = word(data, "content");
+    let text = text_field(data, "content");
     let is_typed = data["source"].as_str().is_none_or(|source| source == "user");
     match is_typed && data["isAutopilotContinuation"] != true {
         true => Item::Prompt(text),
@@ -169,8 +157,4 @@ fn usage(usage: &Value) -> ResponseUsage {
         count("cacheWriteTokens"),
     );
     ResponseUsage { tokens, model: usage["model"].as_str().map(str::to_string) }
-}
-
-fn word(value: &Value, key: &str) -> String {
-    value[key].as_str().unwrap_or_default().to_string()
 }

@@ -157,6 +157,8 @@ pub(super) struct TurnFold {
 }
 
 impl TurnFold {
+    /// Creates the fold of the turn of `prompt`.
+    ///
     /// Ignores whitespace and control characters. Prompts stamped before `since` (compared in milliseconds) do not
     /// match, because the same prompt may have been sent before. An empty prompt matches nothing.
     pub(super) fn new(prompt: &str, since: Option<TsNs>) -> TurnFold {
@@ -169,18 +171,9 @@ impl TurnFold {
         TurnFold { turn, marks_final: true, ..TurnFold::default() }
     }
 
-    /// Adds the entries of all lines, which `decode` passes to its second argument. `None` stands for a malformed line.
-    pub(super) fn add_lines<T>(
-        &mut self,
-        lines: impl Iterator<Item = Option<T>>,
-        mut decode: impl FnMut(&T, &mut dyn FnMut(Entry)),
-    ) {
-        for line in lines {
-            match line {
-                Some(line) => decode(&line, &mut |entry| self.add(entry)),
-                None => self.turn.unknown += 1,
-            }
-        }
+    /// Counts a malformed line.
+    pub(super) fn count_malformed_line(&mut self) {
+        self.turn.unknown += 1;
     }
 
     pub(super) fn add(&mut self, entry: Entry) {

@@ -5,26 +5,11 @@
 //! complete, and again when its tools have ended: only then it has the tools. `$set` lines repeat the history and are
 //! skipped: they lack the prompts whose turn failed.
 
-use nerve_types::TsNs;
 use nerve_types::token_usage::TokenUsage;
 use serde_json::Value;
 
-use super::entry::{CallStatus, Entry, Item, ResponseUsage, SeenIds, TurnFold, edit_of_diff, time};
-use super::transcript::{TranscriptTurn, json_lines};
-
-/// Finds the last prompt that equals `prompt`, and collects the answer to it.
-///
-/// Ignores whitespace and control characters. Prompts stamped before `since` (compared in milliseconds) do not match,
-/// because the same prompt may have been sent before. An empty prompt matches nothing.
-pub fn parse_chat<'a>(
-    lines: impl Iterator<Item = &'a str>,
-    prompt: &str,
-    since: Option<TsNs>,
-) -> TranscriptTurn {
-    let (mut fold, mut decoder) = (TurnFold::new(prompt, since), ChatDecoder::default());
-    fold.add_lines(json_lines::<Value>(lines), |line, emit| decoder.decode(line, emit));
-    fold.finish()
-}
+use super::entry::{CallStatus, Entry, Item, ResponseUsage, SeenIds, edit_of_diff, time};
+use super::line_decoder::{LineDecoder, text_field};
 
 /// Decodes the lines of one conversation in order. Repeated parts are decoded once.
 #[derive(Debug, Default)]
@@ -32,11 +17,12 @@ pub(crate) struct ChatDecoder {
     seen: SeenIds,
 }
 
-impl ChatDecoder {
-    /// Passes the entries of a line to `emit`.
-    pub(crate) fn decode(&mut self, line: &Value, mut emit: impl FnMut(Entry)) {
+impl LineDecoder for ChatDecoder {
+    type Line = Value;
+
+    fn decode(&mut self, line: &Value, emit: &mut dyn FnMut(Entry)) {
         let at = line["timestamp"].as_str().and_then(time);
-        let text = line["content"].as_str().unwrap_or_default().to_string();
+        let text = text_field(line, "content");
         let mut add = |item| emit(Entry { at, item });
         if line.get("$rewindTo").is_some() {
             return add(Item::Rewind);
@@ -56,7 +42,9 @@ impl ChatDecoder {
             _ => add(Item::Unknown),
         }
     }
+}
 
+impl ChatDecoder {
     fn decode_answer(&mut self, message: &Value, id: &str, text: String, mut emit: impl FnMut(Entry)) {
         let at = message["timestamp"].as_str().and_then(time);
         let mut add = |at, item| emit(Entry { at, item });
@@ -71,8 +59,7 @@ impl ChatDecoder {
             add(at, Item::Usage(usage(message)));
         }
         for call in message["toolCalls"].as_array().into_iter().flatten() {
-            let word = |key: &str| call[key].as_str().unwrap_or_default().to_string();
-            let id = word("id");
+            let id = text_field(call, "id");
             let status = match call["status"].as_str() {
                 Some("success") => CallStatus::Ok,
                 Some("cancelled") => CallStatus::Rejected,
@@ -80,7 +67,14 @@ impl ChatDecoder {
                 _ => CallStatus::Running,
             };
             if self.seen.is_new(&id) {
-                add(at, Item::Call { id: id.clone(), name: word("name"), args: call["args"].to_string() });
+                add(
+                    at,
+                    Item::Call {
+                        id: id.clone(),
+                        name: text_field(call, "name"),
+                        args: call["args"].to_string(),
+                    },
+                );
             }
             if status != CallStatus::Running && self.seen.is_new(&format!("{id} ended")) {
                 let at = call["timestamp"].as_str().and_then(time).or(at);

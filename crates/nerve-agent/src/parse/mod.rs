@@ -3,12 +3,7 @@
 //! Parsers see rows of text from the terminal model, as a person would, and never raw bytes. They are stateless.
 
 pub mod conversation;
-pub mod copilot_events;
-pub mod gemini_chat;
 pub mod opencode_session;
-pub mod pi_session;
-pub mod qwen_chat;
-pub mod rollout;
 pub mod session_files;
 pub mod transcript;
 pub mod turn_list;
@@ -18,14 +13,20 @@ mod claude;
 mod codex;
 mod composer;
 mod copilot;
+pub(crate) mod copilot_events;
 mod echo;
 pub(crate) mod entry;
 mod gemini;
+pub(crate) mod gemini_chat;
 mod layout;
+pub(crate) mod line_decoder;
 mod none;
 mod opencode;
 mod pi;
+pub(crate) mod pi_session;
 mod qwen;
+pub(crate) mod qwen_chat;
+pub(crate) mod rollout;
 mod rows;
 mod section_builder;
 mod transcript_turn;
@@ -38,6 +39,12 @@ pub use nerve_types::{ParserKind, Section, SectionKind, Tokens, UnknownParser};
 use nerve_vt::screen::Screen;
 
 use crate::profile::TranscriptKind;
+use copilot_events::CopilotDecoder;
+use gemini_chat::ChatDecoder;
+use line_decoder::parse_turn;
+use pi_session::PiDecoder;
+use qwen_chat::QwenDecoder;
+use rollout::RolloutDecoder;
 use rows::compact;
 use transcript::TranscriptTurn;
 
@@ -143,8 +150,11 @@ pub fn parser(kind: ParserKind) -> &'static dyn Parser {
     }
 }
 
-/// Finds the last prompt that equals `prompt` in the lines of a session file, and collects the answer to it. Prompts
-/// stamped before `since` do not match. opencode and Kilo have no such file: see [`opencode_session::parse_session`].
+/// Finds the last prompt that equals `prompt` in the lines of a session file, and collects the answer to it.
+///
+/// Ignores whitespace and control characters. Prompts stamped before `since` (compared in milliseconds) do not match,
+/// because the same prompt may have been sent before. An empty prompt matches nothing, but in Claude Code's transcript the
+/// last prompt. opencode and Kilo have no such file: see [`opencode_session::parse_session`].
 pub fn parse_session_file<'a>(
     kind: TranscriptKind,
     lines: impl Iterator<Item = &'a str>,
@@ -153,11 +163,11 @@ pub fn parse_session_file<'a>(
 ) -> TranscriptTurn {
     match kind {
         TranscriptKind::Claude => transcript::parse_turn(lines, prompt, since),
-        TranscriptKind::Codex => rollout::parse_rollout(lines, prompt, since),
-        TranscriptKind::Gemini => gemini_chat::parse_chat(lines, prompt, since),
-        TranscriptKind::Pi => pi_session::parse_pi(lines, prompt, since),
-        TranscriptKind::Qwen => qwen_chat::parse_qwen(lines, prompt, since),
-        TranscriptKind::Copilot => copilot_events::parse_copilot(lines, prompt, since),
+        TranscriptKind::Codex => parse_turn::<RolloutDecoder>(lines, prompt, since),
+        TranscriptKind::Gemini => parse_turn::<ChatDecoder>(lines, prompt, since),
+        TranscriptKind::Pi => parse_turn::<PiDecoder>(lines, prompt, since),
+        TranscriptKind::Qwen => parse_turn::<QwenDecoder>(lines, prompt, since),
+        TranscriptKind::Copilot => parse_turn::<CopilotDecoder>(lines, prompt, since),
         TranscriptKind::Opencode | TranscriptKind::Kilo => TranscriptTurn::default(),
     }
 }

@@ -4,12 +4,11 @@
 //! Entries form a tree: each names its parent, and pi appends to the file only. Unknown entries are counted, not
 //! rejected.
 
-use nerve_types::TsNs;
 use nerve_types::token_usage::TokenUsage;
 use serde_json::Value;
 
-use super::entry::{CallStatus, Entry, Item, ResponseUsage, TurnFold, time};
-use super::transcript::{TranscriptTurn, json_lines};
+use super::entry::{CallStatus, Entry, Item, ResponseUsage, time};
+use super::line_decoder::{LineDecoder, json_lines, text_field};
 
 /// Kinds of entries that are no part of the conversation.
 const SILENT: [&str; 10] = [
@@ -28,62 +27,55 @@ const SILENT: [&str; 10] = [
 /// Roles of messages that are neither prompts nor answers.
 const SILENT_ROLES: [&str; 5] = ["system", "bashExecution", "custom", "branchSummary", "compactionSummary"];
 
-/// Finds the last prompt that equals `prompt`, and collects the answer to it.
-///
-/// Ignores whitespace and control characters. Prompts stamped before `since` (compared in milliseconds) do not match,
-/// because the same prompt may have been sent before. An empty prompt matches nothing.
-pub fn parse_pi<'a>(
-    lines: impl Iterator<Item = &'a str>,
-    prompt: &str,
-    since: Option<TsNs>,
-) -> TranscriptTurn {
-    let mut fold = TurnFold::new(prompt, since);
-    fold.add_lines(read_lines(lines), decode);
-    fold.finish()
-}
+/// Decodes the lines of one conversation in order.
+#[derive(Debug, Default)]
+pub(crate) struct PiDecoder;
 
-/// Reads the lines; `None` for a malformed one. An answer that failed and was requested again has no `stopReason`.
-pub(super) fn read_lines<'a>(lines: impl Iterator<Item = &'a str>) -> impl Iterator<Item = Option<Value>> {
-    let mut lines = json_lines::<Value>(lines).peekable();
-    std::iter::from_fn(move || {
-        let mut line = lines.next()?;
-        if let (Some(line), Some(Some(next))) = (&mut line, lines.peek())
-            && is_removal(next, line)
-        {
-            line["message"]["stopReason"] = Value::Null;
-        }
-        Some(line)
-    })
-}
+impl LineDecoder for PiDecoder {
+    type Line = Value;
 
-/// Passes the entries of a line to `emit`.
-pub(crate) fn decode(line: &Value, emit: &mut dyn FnMut(Entry)) {
-    let at = line["timestamp"].as_str().and_then(time);
-    let mut add = |item| emit(Entry { at, item });
-    let message = &line["message"];
-    match (line["type"].as_str().unwrap_or_default(), role(line)) {
-        ("session", _) => add(Item::Session(word(line, "id"))),
-        ("message", "user") => add(Item::Prompt(text(&message["content"]))),
-        ("message", "assistant") => decode_answer(message, add),
-        ("message", "toolResult") => {
-            let status = if message["isError"] == true { CallStatus::Error } else { CallStatus::Ok };
-            let text = text(&message["content"]);
-            add(Item::Output { id: word(message, "toolCallId"), text, status });
+    fn decode(&mut self, line: &Value, emit: &mut dyn FnMut(Entry)) {
+        let at = line["timestamp"].as_str().and_then(time);
+        let mut add = |item| emit(Entry { at, item });
+        let message = &line["message"];
+        match (line["type"].as_str().unwrap_or_default(), role(line)) {
+            ("session", _) => add(Item::Session(text_field(line, "id"))),
+            ("message", "user") => add(Item::Prompt(text(&message["content"]))),
+            ("message", "assistant") => decode_answer(message, add),
+            ("message", "toolResult") => {
+                let status = if message["isError"] == true { CallStatus::Error } else { CallStatus::Ok };
+                let text = text(&message["content"]);
+                add(Item::Output { id: text_field(message, "toolCallId"), text, status });
+            }
+            ("message", role) if SILENT_ROLES.contains(&role) => {}
+            (kind, _) if SILENT.contains(&kind) => {}
+            _ => add(Item::Unknown),
         }
-        ("message", role) if SILENT_ROLES.contains(&role) => {}
-        (kind, _) if SILENT.contains(&kind) => {}
-        _ => add(Item::Unknown),
+    }
+
+    /// Reads the lines. Of an answer that failed and was requested again, the `stopReason` is removed.
+    fn read_lines<'a>(lines: impl Iterator<Item = &'a str>) -> impl Iterator<Item = Option<Value>> {
+        let mut lines = json_lines::<Value>(lines).peekable();
+        std::iter::from_fn(move || {
+            let mut line = lines.next()?;
+            if let (Some(line), Some(Some(next))) = (&mut line, lines.peek())
+                && is_removal(next, line)
+            {
+                line["message"]["stopReason"] = Value::Null;
+            }
+            Some(line)
+        })
     }
 }
 
 fn decode_answer(message: &Value, mut add: impl FnMut(Item)) {
     for part in message["content"].as_array().into_iter().flatten() {
         match part["type"].as_str() {
-            Some("text") => add(Item::Text(word(part, "text"))),
-            Some("thinking") => add(Item::Thinking(word(part, "thinking"))),
+            Some("text") => add(Item::Text(text_field(part, "text"))),
+            Some("thinking") => add(Item::Thinking(text_field(part, "thinking"))),
             Some("toolCall") => add(Item::Call {
-                id: word(part, "id"),
-                name: word(part, "name"),
+                id: text_field(part, "id"),
+                name: text_field(part, "name"),
                 args: part["arguments"].to_string(),
             }),
             _ => add(Item::Unknown),
@@ -93,8 +85,8 @@ fn decode_answer(message: &Value, mut add: impl FnMut(Item)) {
         add(Item::Usage(usage(message)));
     }
     match message["stopReason"].as_str() {
-        Some("error") => add(Item::Error(word(message, "errorMessage"))),
-        Some("aborted") => add(Item::Interrupted(word(message, "errorMessage"))),
+        Some("error") => add(Item::Error(text_field(message, "errorMessage"))),
+        Some("aborted") => add(Item::Interrupted(text_field(message, "errorMessage"))),
         Some("stop" | "length") => add(Item::End),
         _ => {}
     }
@@ -120,10 +112,6 @@ fn is_removal(next: &Value, line: &Value) -> bool {
 
 fn role(line: &Value) -> &str {
     line["message"]["role"].as_str().unwrap_or_default()
-}
-
-fn word(value: &Value, key: &str) -> String {
-    value[key].as_str().unwrap_or_default().to_string()
 }
 
 /// Returns the text of a content: a string, or blocks.

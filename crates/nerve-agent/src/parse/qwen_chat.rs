@@ -4,26 +4,11 @@
 //! The format is undocumented and changes: unknown lines are counted, not rejected. Entries form a tree: each names its
 //! parent. Errors are only on the screen.
 
-use nerve_types::TsNs;
 use nerve_types::token_usage::TokenUsage;
 use serde_json::Value;
 
-use super::entry::{CallStatus, Entry, Item, ResponseUsage, TurnFold, time};
-use super::transcript::{TranscriptTurn, json_lines};
-
-/// Finds the last prompt that equals `prompt`, and collects the answer to it.
-///
-/// Ignores whitespace and control characters. Prompts stamped before `since` (compared in milliseconds) do not match,
-/// because the same prompt may have been sent before. An empty prompt matches nothing.
-pub fn parse_qwen<'a>(
-    lines: impl Iterator<Item = &'a str>,
-    prompt: &str,
-    since: Option<TsNs>,
-) -> TranscriptTurn {
-    let (mut fold, mut decoder) = (TurnFold::new(prompt, since), QwenDecoder::default());
-    fold.add_lines(json_lines::<Value>(lines), |line, emit| decoder.decode(line, emit));
-    fold.finish()
-}
+use super::entry::{CallStatus, Entry, Item, ResponseUsage, time};
+use super::line_decoder::{LineDecoder, text_field};
 
 /// Decodes the lines of one conversation in order.
 #[derive(Debug, Default)]
@@ -32,9 +17,10 @@ pub(crate) struct QwenDecoder {
     has_response: bool,
 }
 
-impl QwenDecoder {
-    /// Passes the entries of a line to `emit`.
-    pub(crate) fn decode(&mut self, line: &Value, mut emit: impl FnMut(Entry)) {
+impl LineDecoder for QwenDecoder {
+    type Line = Value;
+
+    fn decode(&mut self, line: &Value, emit: &mut dyn FnMut(Entry)) {
         let at = line["timestamp"].as_str().and_then(time);
         let mut add = |item| emit(Entry { at, item });
         let parts = || line["message"]["parts"].as_array().into_iter().flatten();
@@ -78,9 +64,11 @@ fn answer_part(part: &Value) -> Item {
     match part["text"].as_str() {
         Some(text) if part["thought"] == true => Item::Thinking(text.to_string()),
         Some(text) => Item::Text(text.to_string()),
-        None if call.is_object() => {
-            Item::Call { id: word(call, "id"), name: word(call, "name"), args: call["args"].to_string() }
-        }
+        None if call.is_object() => Item::Call {
+            id: text_field(call, "id"),
+            name: text_field(call, "name"),
+            args: call["args"].to_string(),
+        },
         None => Item::Unknown,
     }
 }
@@ -93,7 +81,7 @@ fn tool_output(result: &Value, status: Option<&str>) -> Item {
         Some("cancelled") => CallStatus::Rejected,
         _ => CallStatus::Error,
     };
-    Item::Output { id: word(result, "id"), text: text.to_string(), status }
+    Item::Output { id: text_field(result, "id"), text: text.to_string(), status }
 }
 
 fn usage(line: &Value) -> ResponseUsage {
@@ -106,8 +94,4 @@ fn usage(line: &Value) -> ResponseUsage {
         0,
     );
     ResponseUsage { tokens, model: line["model"].as_str().map(str::to_string) }
-}
-
-fn word(value: &Value, key: &str) -> String {
-    value[key].as_str().unwrap_or_default().to_string()
 }

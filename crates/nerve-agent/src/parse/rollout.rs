@@ -6,32 +6,17 @@
 
 use std::collections::VecDeque;
 
-use nerve_types::TsNs;
 use nerve_types::activity::TsMs;
 use nerve_types::token_usage::TokenUsage;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::entry::{CallStatus, Entry, Item, ResponseUsage, TurnFold, edit_of_diff, time};
-use super::transcript::{TranscriptTurn, json_lines};
+use super::entry::{CallStatus, Entry, Item, ResponseUsage, edit_of_diff, time};
+use super::line_decoder::{LineDecoder, json_lines};
 use super::usage_list::UsageList;
 
 /// Maximum number of tools whose outcome is remembered until their output.
 const MAX_OUTCOMES: usize = 256;
-
-/// Finds the last user message that equals `prompt`, and collects the answer to it.
-///
-/// Ignores whitespace and control characters. Messages stamped before `since` (compared in milliseconds) do not match,
-/// because the same prompt may have been sent before. An empty prompt matches nothing.
-pub fn parse_rollout<'a>(
-    lines: impl Iterator<Item = &'a str>,
-    prompt: &str,
-    since: Option<TsNs>,
-) -> TranscriptTurn {
-    let (mut fold, mut decoder) = (TurnFold::new(prompt, since), RolloutDecoder::default());
-    fold.add_lines(json_lines::<Line>(lines), |line, emit| decoder.decode(line, emit));
-    fold.finish()
-}
 
 /// Reads the usage of all responses. Versions without usage records have only counts in events.
 pub(super) fn read_usage(text: &str) -> UsageList {
@@ -61,7 +46,7 @@ pub(super) fn read_usage(text: &str) -> UsageList {
             let usage = decoder.usage(&info["last_token_usage"]);
             counts.add_entry(Entry { at: line.timestamp.as_deref().and_then(time), item: usage }, &mut turn);
         }
-        decoder.decode(&line, |entry| list.add_entry(entry, &mut turn));
+        decoder.decode(&line, &mut |entry| list.add_entry(entry, &mut turn));
     }
     if !has_records {
         list.records = counts.records;
@@ -97,9 +82,10 @@ pub(crate) struct RolloutDecoder {
     model: Option<String>,
 }
 
-impl RolloutDecoder {
-    /// Passes the entries of a line to `emit`.
-    pub(crate) fn decode(&mut self, line: &Line, mut emit: impl FnMut(Entry)) {
+impl LineDecoder for RolloutDecoder {
+    type Line = Line;
+
+    fn decode(&mut self, line: &Line, emit: &mut dyn FnMut(Entry)) {
         let at = line.timestamp.as_deref().and_then(time);
         let payload = &line.payload;
         let kind = payload["type"].as_str().unwrap_or_default();
@@ -126,7 +112,9 @@ impl RolloutDecoder {
             _ => add(Item::Unknown),
         }
     }
+}
 
+impl RolloutDecoder {
     /// Returns the usage of a response to the current turn's model.
     fn usage(&self, usage: &Value) -> Item {
         let count = |name: &str| usage[name].as_u64().unwrap_or(0);

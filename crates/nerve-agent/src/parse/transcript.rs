@@ -26,6 +26,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::entry::{Item, ResponseUsage, TurnFold, is_recent_enough, time};
+use super::line_decoder::{LineDecoder, json_lines};
 use super::rows::compact;
 use kinds::is_known_line;
 use nerve_types::token_usage::TokenUsage;
@@ -244,7 +245,7 @@ impl Turn {
             // Another answer may follow a seeming end.
             self.fold.reopen();
         }
-        self.decoder.decode(line, |entry| self.fold.add_to_turn(entry.item));
+        self.decoder.decode(line, &mut |entry| self.fold.add_to_turn(entry.item));
     }
 
     fn finish(mut self) -> TranscriptTurn {
@@ -254,18 +255,6 @@ impl Turn {
         }
         self.fold.finish()
     }
-}
-
-/// Decodes the lines of a session file, without empty ones. `None` stands for a malformed line. A malformed last line ends the
-/// iteration, because it is still being written.
-pub(super) fn json_lines<'a, T: DeserializeOwned>(
-    lines: impl Iterator<Item = &'a str>,
-) -> impl Iterator<Item = Option<T>> {
-    let mut lines = lines.map(str::trim).filter(|line| !line.is_empty()).peekable();
-    std::iter::from_fn(move || {
-        let decoded = serde_json::from_str(lines.next()?).ok();
-        (decoded.is_some() || lines.peek().is_some()).then_some(decoded)
-    })
 }
 
 /// Returns the text typed by the user; `None` for tool results, interruptions and text added by the program.

@@ -5,10 +5,15 @@ use std::collections::HashMap;
 use nerve_types::activity::TsMs;
 use serde_json::Value;
 
+use super::copilot_events::CopilotDecoder;
 use super::entry::{Entry, Item, TurnFold};
+use super::gemini_chat::ChatDecoder;
+use super::line_decoder::{LineDecoder, text_field};
 use super::opencode_session::{self, StoredMessage};
-use super::transcript::{self, TranscriptTurn, json_lines};
-use super::{copilot_events, gemini_chat, pi_session, qwen_chat, rollout};
+use super::pi_session::PiDecoder;
+use super::qwen_chat::QwenDecoder;
+use super::rollout::RolloutDecoder;
+use super::transcript::{self, TranscriptTurn};
 use crate::profile::TranscriptKind;
 
 /// A prompt in a session file, and the answer to it.
@@ -43,9 +48,15 @@ impl TurnList {
             TranscriptKind::Claude => transcript::turn_list(text),
             TranscriptKind::Codex => read_rollout(text),
             TranscriptKind::Gemini => read_chat(text),
-            TranscriptKind::Pi => read_pi(text),
-            TranscriptKind::Qwen => read_qwen(text),
-            TranscriptKind::Copilot => read_copilot(text),
+            TranscriptKind::Pi => {
+                read_tree::<PiDecoder>(text, ["id", "parentId"], |line| line["message"]["role"] == "user")
+            }
+            TranscriptKind::Qwen => {
+                read_tree::<QwenDecoder>(text, ["uuid", "parentUuid"], |line| line["type"] == "user")
+            }
+            TranscriptKind::Copilot => {
+                read_lines::<CopilotDecoder>(text, |line, decoder, fold| fold.add_line(line, decoder))
+            }
             TranscriptKind::Opencode | TranscriptKind::Kilo => TurnList::default(),
         }
     }
@@ -61,18 +72,26 @@ impl TurnList {
     }
 }
 
-fn read_rollout(text: &str) -> TurnList {
-    let (mut fold, mut decoder) = (TurnListFold::default(), rollout::RolloutDecoder::default());
-    for line in json_lines::<rollout::Line>(text.lines()) {
+/// Reads the lines in order. `add` adds a line.
+fn read_lines<D: LineDecoder>(
+    text: &str,
+    mut add: impl FnMut(&D::Line, &mut D, &mut TurnListFold),
+) -> TurnList {
+    let (mut fold, mut decoder) = (TurnListFold::default(), D::default());
+    for line in D::read_lines(text.lines()) {
         match line {
-            Some(line) if let Some(turns) = line.rolled_back() => {
-                fold.truncate(fold.count().saturating_sub(turns))
-            }
-            Some(line) => decoder.decode(&line, |entry| fold.add(entry)),
+            Some(line) => add(&line, &mut decoder, &mut fold),
             None => fold.list.unknown += 1,
         }
     }
-    let mut list = fold.finish();
+    fold.finish()
+}
+
+fn read_rollout(text: &str) -> TurnList {
+    let mut list = read_lines::<RolloutDecoder>(text, |line, decoder, fold| match line.rolled_back() {
+        Some(turns) => fold.truncate(fold.count().saturating_sub(turns)),
+        None => fold.add_line(line, decoder),
+    });
     // The end of a task is in the file, so a text alone ends no turn.
     list.turns.iter_mut().for_each(|turn| turn.answer.said_end = false);
     list
@@ -94,14 +113,9 @@ fn is_codex_context(text: &str) -> bool {
 }
 
 fn read_chat(text: &str) -> TurnList {
-    let (mut fold, mut decoder) = (TurnListFold::default(), gemini_chat::ChatDecoder::default());
     // The ids of the prompts, as rewinds name them.
     let mut prompts: Vec<String> = Vec::new();
-    for line in json_lines::<Value>(text.lines()) {
-        let Some(line) = line else {
-            fold.list.unknown += 1;
-            continue;
-        };
+    read_lines::<ChatDecoder>(text, |line, decoder, fold| {
         if let Some(target) = line["$rewindTo"].as_str() {
             match prompts.iter().position(|id| id == target) {
                 Some(turn) => {
@@ -110,72 +124,40 @@ fn read_chat(text: &str) -> TurnList {
                 }
                 None => fold.list.unknown += 1,
             }
-            continue;
+            return;
         }
         let turns = fold.count();
-        decoder.decode(&line, |entry| fold.add(entry));
+        fold.add_line(line, decoder);
         if fold.count() > turns {
-            prompts.push(line["id"].as_str().unwrap_or_default().to_string());
+            prompts.push(text_field(line, "id"));
         }
-    }
-    fold.finish()
-}
-
-fn read_pi(text: &str) -> TurnList {
-    let lines = pi_session::read_lines(text.lines());
-    read_tree(lines, ["id", "parentId"], |line| line["message"]["role"] == "user", pi_session::decode)
-}
-
-fn read_qwen(text: &str) -> TurnList {
-    let mut decoder = qwen_chat::QwenDecoder::default();
-    let is_prompt = |line: &Value| line["type"] == "user";
-    read_tree(json_lines(text.lines()), ["uuid", "parentUuid"], is_prompt, |line, emit| {
-        decoder.decode(line, emit)
     })
-}
-
-fn read_copilot(text: &str) -> TurnList {
-    let (mut fold, mut decoder) = (TurnListFold::default(), copilot_events::CopilotDecoder::default());
-    for line in json_lines::<Value>(text.lines()) {
-        match line {
-            Some(line) => decoder.decode(&line, |entry| fold.add(entry)),
-            None => fold.list.unknown += 1,
-        }
-    }
-    fold.finish()
 }
 
 /// Reads a file whose entries name their parents, in the fields `id` and `parent`. A prompt replaces the turns that are not
 /// on its path.
-fn read_tree(
-    lines: impl Iterator<Item = Option<Value>>,
+fn read_tree<D: LineDecoder<Line = Value>>(
+    text: &str,
     [id, parent]: [&str; 2],
     is_prompt: impl Fn(&Value) -> bool,
-    mut decode: impl FnMut(&Value, &mut dyn FnMut(Entry)),
 ) -> TurnList {
-    let mut fold = TurnListFold::default();
     // The number of prompts on the path to each entry.
     let mut prompts: HashMap<String, usize> = HashMap::new();
-    for line in lines {
-        let Some(line) = line else {
-            fold.list.unknown += 1;
-            continue;
-        };
+    read_lines::<D>(text, |line, decoder, fold| {
         // An unknown parent may be in the missing beginning of the file.
         let before = match line[parent].as_str() {
             Some(parent) => prompts.get(parent).copied().unwrap_or(fold.count()),
             None => 0,
         };
-        let is_prompt = is_prompt(&line);
+        let is_prompt = is_prompt(line);
         if let Some(id) = line[id].as_str() {
             prompts.insert(id.to_string(), before + usize::from(is_prompt));
         }
         if is_prompt && before < fold.count() {
             fold.truncate(before);
         }
-        decode(&line, &mut |entry| fold.add(entry));
-    }
-    fold.finish()
+        fold.add_line(line, decoder);
+    })
 }
 
 /// Collects turns from entries.
@@ -208,6 +190,10 @@ impl CurrentTurn {
 }
 
 impl TurnListFold {
+    fn add_line<D: LineDecoder>(&mut self, line: &D::Line, decoder: &mut D) {
+        decoder.decode(line, &mut |entry| self.add(entry));
+    }
+
     fn add(&mut self, entry: Entry) {
         match entry.item {
             Item::Session(id) => {

@@ -3,10 +3,14 @@
 use nerve_types::activity::TsMs;
 use serde_json::Value;
 
+use super::copilot_events::CopilotDecoder;
+use super::gemini_chat::ChatDecoder;
+use super::line_decoder::LineDecoder;
 use super::opencode_session::{self, StoredMessage};
-use super::transcript::{self, json_lines};
+use super::pi_session::PiDecoder;
+use super::qwen_chat::QwenDecoder;
 pub use super::usage_list::{UsageList, UsageRecord};
-use super::{copilot_events, gemini_chat, pi_session, qwen_chat, rollout};
+use super::{rollout, transcript};
 use crate::profile::TranscriptKind;
 
 impl UsageList {
@@ -16,21 +20,10 @@ impl UsageList {
         match kind {
             TranscriptKind::Claude => transcript::read_usage(text),
             TranscriptKind::Codex => rollout::read_usage(text),
-            TranscriptKind::Gemini => {
-                let mut decoder = gemini_chat::ChatDecoder::default();
-                read_lines(text, |line, list, turn| decoder.decode(line, |entry| list.add_entry(entry, turn)))
-            }
-            TranscriptKind::Pi => read_lines(text, |line, list, turn| {
-                pi_session::decode(line, &mut |entry| list.add_entry(entry, turn))
-            }),
-            TranscriptKind::Qwen => {
-                let mut decoder = qwen_chat::QwenDecoder::default();
-                read_lines(text, |line, list, turn| decoder.decode(line, |entry| list.add_entry(entry, turn)))
-            }
-            TranscriptKind::Copilot => {
-                let mut decoder = copilot_events::CopilotDecoder::default();
-                read_lines(text, |line, list, turn| decoder.decode(line, |entry| list.add_entry(entry, turn)))
-            }
+            TranscriptKind::Gemini => read_lines::<ChatDecoder>(text),
+            TranscriptKind::Pi => read_lines::<PiDecoder>(text),
+            TranscriptKind::Qwen => read_lines::<QwenDecoder>(text),
+            TranscriptKind::Copilot => read_lines::<CopilotDecoder>(text),
             TranscriptKind::Opencode | TranscriptKind::Kilo => UsageList::default(),
         }
     }
@@ -63,12 +56,12 @@ impl UsageList {
     }
 }
 
-/// Reads lines of JSON. `add` gets a line, and the number of prompts so far.
-fn read_lines(text: &str, mut add: impl FnMut(&Value, &mut UsageList, &mut u64)) -> UsageList {
-    let (mut list, mut turn) = (UsageList::default(), 0);
-    for line in json_lines::<Value>(text.lines()) {
+/// Reads the usage that the lines report.
+fn read_lines<D: LineDecoder>(text: &str) -> UsageList {
+    let (mut list, mut turn, mut decoder) = (UsageList::default(), 0, D::default());
+    for line in D::read_lines(text.lines()) {
         match line {
-            Some(line) => add(&line, &mut list, &mut turn),
+            Some(line) => decoder.decode(&line, &mut |entry| list.add_entry(entry, &mut turn)),
             None => list.damaged += 1,
         }
     }

@@ -6,11 +6,10 @@ use std::path::Path;
 use nerve_agent::activity::ActivityReader;
 use nerve_agent::driver::{Observation, Signal, observe_screen};
 use nerve_agent::parse::ParserKind::Copilot;
-use nerve_agent::parse::copilot_events::parse_copilot;
 use nerve_agent::parse::transcript::TranscriptTurn;
 use nerve_agent::parse::turn_list::TurnList;
 use nerve_agent::parse::usage::UsageList;
-use nerve_agent::parse::{ParsedTurn, SectionKind};
+use nerve_agent::parse::{ParsedTurn, SectionKind, parse_session_file};
 use nerve_agent::profile::{BlockKind, Profiles, TranscriptKind};
 use nerve_types::Size;
 use nerve_types::activity::{Activity, TsMs};
@@ -218,7 +217,7 @@ fn session_file_has_the_turns() {
         (&["hello", "Please", "TOUCHTOOL", "TOUCHTOOL", "ERR", "CALL"][..], 0)
     );
     assert_eq!(list.session_id.as_deref(), Some("5b0f3b6e-2f1c-4d52-9a41-7c8f6d0b9e12"));
-    let answer = parse_copilot(EVENTS.lines(), "hello there", None);
+    let answer = parse_session_file(TranscriptKind::Copilot, EVENTS.lines(), "hello there", None);
     assert!(answer.is_complete && answer.tokens.is_some(), "{answer:?}");
     expect_text(
         &dump_sections(&list.turns[3].answer.sections),
@@ -229,7 +228,7 @@ fn session_file_has_the_turns() {
         interrupted
           Operation cancelled by user"#,
     );
-    let failed = parse_copilot(EVENTS.lines(), "ERR 400 now", None);
+    let failed = parse_session_file(TranscriptKind::Copilot, EVENTS.lines(), "ERR 400 now", None);
     assert!(failed.is_complete && failed.sections.len() == 1, "{failed:?}");
     assert_eq!(failed.sections[0].kind, SectionKind::Error);
 }
@@ -237,7 +236,12 @@ fn session_file_has_the_turns() {
 /// Returns the last turn of the fixture with these events instead of its answer.
 fn turn_with(events: &[&str]) -> TranscriptTurn {
     let prompt = r#"{"type":"user.message","data":{"content":"last"}}"#;
-    parse_copilot(EVENTS.lines().chain([prompt]).chain(events.iter().copied()), "last", None)
+    parse_session_file(
+        TranscriptKind::Copilot,
+        EVENTS.lines().chain([prompt]).chain(events.iter().copied()),
+        "last",
+        None,
+    )
 }
 
 #[test]

@@ -6,10 +6,9 @@ use std::path::Path;
 use nerve_agent::activity::ActivityReader;
 use nerve_agent::driver::{Signal, observe_screen};
 use nerve_agent::parse::ParserKind::Pi;
-use nerve_agent::parse::pi_session::parse_pi;
 use nerve_agent::parse::turn_list::TurnList;
 use nerve_agent::parse::usage::UsageList;
-use nerve_agent::parse::{ParsedTurn, SectionKind};
+use nerve_agent::parse::{ParsedTurn, SectionKind, parse_session_file};
 use nerve_agent::profile::{Profiles, TranscriptKind};
 use nerve_types::Size;
 use nerve_types::activity::{Activity, TsMs};
@@ -115,12 +114,14 @@ fn session_file_has_the_turns() {
     assert_eq!(prompts, expected);
     assert_eq!((list.unknown, list.session_id.as_deref()), (0, Some("0b0b7ccf-0d2b-4c9e-8a65-1f0f5a3c9d77")));
     for turn in list.turns.iter().filter(|turn| turn.prompt != "Please answer SLOW") {
-        let found = parse_pi(SESSION.lines(), &turn.prompt, None);
+        let found = parse_session_file(TranscriptKind::Pi, SESSION.lines(), &turn.prompt, None);
         assert!(found.is_found && found.is_complete, "{}", turn.prompt);
         assert_eq!(found.sections, turn.answer.sections, "{}", turn.prompt);
     }
     expect_text(
-        &dump_sections(&parse_pi(SESSION.lines(), "TOUCHTOOL please", None).sections),
+        &dump_sections(
+            &parse_session_file(TranscriptKind::Pi, SESSION.lines(), "TOUCHTOOL please", None).sections,
+        ),
         r#"
         text
           I will run a command.
@@ -135,10 +136,12 @@ fn session_file_has_the_turns() {
 
 #[test]
 fn failures_in_the_session_file_end_their_turn() {
-    let last = |prompt: &str| parse_pi(SESSION.lines(), prompt, None).sections.pop().unwrap();
+    let last = |prompt: &str| {
+        parse_session_file(TranscriptKind::Pi, SESSION.lines(), prompt, None).sections.pop().unwrap()
+    };
     assert_eq!(last("ERR 400 now").kind, SectionKind::Error);
     assert_eq!(last("Please answer SLOW").kind, SectionKind::Interrupted);
-    let retried = parse_pi(SESSION.lines(), "ERR 429 now", None).sections;
+    let retried = parse_session_file(TranscriptKind::Pi, SESSION.lines(), "ERR 429 now", None).sections;
     assert_eq!(retried.len(), 1, "an attempt that is repeated is no result: {retried:?}");
 }
 
@@ -149,7 +152,7 @@ fn turn_continues_after_a_retry() {
     let removal = lines.iter().position(|line| line.contains("context_edit")).unwrap();
     lines.truncate(removal + 1);
     lines.push(answer);
-    let turn = parse_pi(lines.into_iter(), "ERR 429 now", None);
+    let turn = parse_session_file(TranscriptKind::Pi, lines.into_iter(), "ERR 429 now", None);
     assert!(turn.is_complete && turn.sections.len() == 1, "{turn:?}");
     assert_eq!(turn.sections[0].content, "At last.");
 }

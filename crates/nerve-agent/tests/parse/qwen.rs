@@ -6,10 +6,9 @@ use std::path::Path;
 use nerve_agent::activity::ActivityReader;
 use nerve_agent::driver::{ComposerView, Signal, is_echo_of, observe_screen};
 use nerve_agent::parse::ParserKind::Qwen;
-use nerve_agent::parse::qwen_chat::parse_qwen;
 use nerve_agent::parse::turn_list::TurnList;
 use nerve_agent::parse::usage::UsageList;
-use nerve_agent::parse::{ParsedTurn, SectionKind};
+use nerve_agent::parse::{ParsedTurn, SectionKind, parse_session_file};
 use nerve_agent::profile::{BlockKind, Profiles, TranscriptKind};
 use nerve_types::Size;
 use nerve_types::activity::{Activity, TsMs};
@@ -179,7 +178,7 @@ fn session_file_has_the_turns() {
     let expected =
         ["hello there", "Please answer SLOW", "TOUCHTOOL please", "hello again", "TOUCHTOOL please"];
     assert_eq!((prompts.as_slice(), list.unknown), (&expected[..], 0));
-    let answer = parse_qwen(CHAT.lines(), "hello again", None);
+    let answer = parse_session_file(TranscriptKind::Qwen, CHAT.lines(), "hello again", None);
     assert!(answer.said_end && answer.is_complete, "{answer:?}");
     let sections = &list.turns[2].answer.sections;
     expect_text(
@@ -195,7 +194,7 @@ fn session_file_has_the_turns() {
 #[test]
 fn answer_without_a_whole_response_was_interrupted() {
     let lines = CHAT.lines().filter(|line| !line.contains("qwen-code.api_response"));
-    let turn = parse_qwen(lines, "hello again", None);
+    let turn = parse_session_file(TranscriptKind::Qwen, lines, "hello again", None);
     assert_eq!(turn.sections.last().map(|last| last.kind), Some(SectionKind::Interrupted), "{turn:?}");
 }
 
@@ -206,7 +205,7 @@ fn broken_response_does_not_complete_the_next_answer() {
     let mut lines: Vec<&str> = CHAT.lines().filter(|line| !is_response(line)).collect();
     let prompt = lines.iter().position(|line| line.contains(r#""text":"hello again""#)).expect("a prompt");
     lines.insert(prompt, response);
-    let turn = parse_qwen(lines.into_iter(), "hello again", None);
+    let turn = parse_session_file(TranscriptKind::Qwen, lines.into_iter(), "hello again", None);
     assert_eq!(turn.sections.last().map(|last| last.kind), Some(SectionKind::Interrupted), "{turn:?}");
 }
 

@@ -3,9 +3,9 @@
 
 use std::fs;
 
-use nerve_agent::parse::Tokens;
-use nerve_agent::parse::rollout::parse_rollout;
 use nerve_agent::parse::transcript::TranscriptTurn;
+use nerve_agent::parse::{Tokens, parse_session_file};
+use nerve_agent::profile::TranscriptKind;
 use nerve_types::TsNs;
 use serde_json::json;
 
@@ -17,7 +17,7 @@ fn rollout() -> String {
 }
 
 fn turn(prompt: &str) -> TranscriptTurn {
-    parse_rollout(rollout().lines(), prompt, None)
+    parse_session_file(TranscriptKind::Codex, rollout().lines(), prompt, None)
 }
 
 #[track_caller]
@@ -65,13 +65,16 @@ fn interruption_ends_turn() {
 fn running_turn_is_not_complete() {
     let text = rollout();
     let end = text.lines().count() - 3;
-    let turn = parse_rollout(text.lines().take(end), "FIX it", None);
+    let turn = parse_session_file(TranscriptKind::Codex, text.lines().take(end), "FIX it", None);
     expect(&turn, "text\n  Fixed the bug.\nincomplete");
     assert!(turn.said_end);
     // A truncated line is still being written; a malformed one counts.
     let cut = format!("{}\n{{\"timestamp\": \"20", text.lines().take(end).collect::<Vec<_>>().join("\n"));
-    assert_eq!(parse_rollout(cut.lines(), "FIX it", None).unknown, 0);
-    assert_eq!(parse_rollout(format!("{{x\n{text}").lines(), "FIX it", None).unknown, 1);
+    assert_eq!(parse_session_file(TranscriptKind::Codex, cut.lines(), "FIX it", None).unknown, 0);
+    assert_eq!(
+        parse_session_file(TranscriptKind::Codex, format!("{{x\n{text}").lines(), "FIX it", None).unknown,
+        1
+    );
 }
 
 #[test]
@@ -82,7 +85,8 @@ fn unknown_and_earlier_prompts_are_not_found() {
         let at: jiff::Timestamp = text.parse().expect("a time");
         TsNs(u64::try_from(at.as_nanosecond()).expect("after 1970"))
     };
-    let found = |at| parse_rollout(rollout().lines(), "FIX it", Some(since(at))).is_found;
+    let found =
+        |at| parse_session_file(TranscriptKind::Codex, rollout().lines(), "FIX it", Some(since(at))).is_found;
     assert_eq!((found("2026-11-24T11:58:22.037Z"), found("2026-11-24T11:58:22.038Z")), (true, false));
 }
 
@@ -103,9 +107,9 @@ fn next_prompt_ends_turn_but_context_does_not() {
         json!({ "type": "response_item", "payload": { "type": "novelty" } }).to_string(),
     ];
     expect(
-        &parse_rollout(lines.iter().map(String::as_str), "one", None),
+        &parse_session_file(TranscriptKind::Codex, lines.iter().map(String::as_str), "one", None),
         "text\n  first\ntext\n  second\ncomplete",
     );
-    let last = parse_rollout(lines.iter().map(String::as_str), "two", None);
+    let last = parse_session_file(TranscriptKind::Codex, lines.iter().map(String::as_str), "two", None);
     assert_eq!((last.sections.len(), last.unknown, last.is_complete), (1, 1, false));
 }

@@ -1,10 +1,10 @@
 //! Session files of Gemini CLI 0.61.0 and opencode 1.18.33 with a scripted model: short and long answers, tools, a paste,
 //! an interruption and an API error. Texts and paths were shortened.
 
-use nerve_agent::parse::gemini_chat::parse_chat;
 use nerve_agent::parse::opencode_session::{StoredMessage, parse_session};
 use nerve_agent::parse::transcript::TranscriptTurn;
-use nerve_agent::parse::{SectionKind, Tokens};
+use nerve_agent::parse::{SectionKind, Tokens, parse_session_file};
+use nerve_agent::profile::TranscriptKind;
 use nerve_types::TsNs;
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ const CHAT: &str = include_str!("../fixtures/transcripts/gemini-chat.jsonl");
 const SESSION: &str = include_str!("../fixtures/transcripts/opencode-session.json");
 
 fn gemini(prompt: &str) -> TranscriptTurn {
-    parse_chat(CHAT.lines(), prompt, None)
+    parse_session_file(TranscriptKind::Gemini, CHAT.lines(), prompt, None)
 }
 
 pub(crate) fn messages() -> Vec<StoredMessage> {
@@ -66,13 +66,18 @@ fn gemini_answer_keeps_its_markdown() {
 #[test]
 fn gemini_turn_is_incomplete_until_its_last_text() {
     let lines = |count: usize| CHAT.lines().take(count);
-    let started = parse_chat(lines(3), "hello number 1", None);
+    let started = parse_session_file(TranscriptKind::Gemini, lines(3), "hello number 1", None);
     assert!(started.is_found && !started.said_end && started.sections.is_empty(), "{started:?}");
-    let ended = parse_chat(lines(5), "hello number 1", None);
+    let ended = parse_session_file(TranscriptKind::Gemini, lines(5), "hello number 1", None);
     assert!(ended.said_end && !ended.is_complete, "{ended:?}");
     // The tool has ended, and the answer to its result is missing.
     let tool = CHAT.lines().position(|line| line.contains("toolCalls")).expect("a tool") + 1;
-    let turn = parse_chat(lines(tool), "READTOOL FILE=/home/me/project/notes.txt", None);
+    let turn = parse_session_file(
+        TranscriptKind::Gemini,
+        lines(tool),
+        "READTOOL FILE=/home/me/project/notes.txt",
+        None,
+    );
     assert!(!turn.said_end && !turn.is_complete, "{turn:?}");
 }
 
@@ -124,7 +129,7 @@ fn opencode_turn_is_incomplete_until_its_last_message() {
 fn other_and_earlier_prompts_do_not_match() {
     let since = |ms: u64| Some(TsNs(ms * 1_000_000));
     let found = |prompt, ms| {
-        let gemini = parse_chat(CHAT.lines(), prompt, since(ms)).is_found;
+        let gemini = parse_session_file(TranscriptKind::Gemini, CHAT.lines(), prompt, since(ms)).is_found;
         (gemini, parse_session(&messages(), prompt, since(ms)).is_found)
     };
     assert_eq!(found("another", 0), (false, false));

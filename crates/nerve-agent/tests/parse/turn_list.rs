@@ -1,11 +1,9 @@
 //! The list of a session file's turns agrees with the turns that are found by their prompts.
 
-use nerve_agent::parse::SectionKind;
-use nerve_agent::parse::gemini_chat::parse_chat;
 use nerve_agent::parse::opencode_session::parse_session;
-use nerve_agent::parse::rollout::parse_rollout;
 use nerve_agent::parse::transcript::{TranscriptTurn, parse_turn};
 use nerve_agent::parse::turn_list::{TurnList, TurnRecord};
+use nerve_agent::parse::{SectionKind, parse_session_file};
 use nerve_agent::profile::TranscriptKind;
 
 use crate::session_turns::messages;
@@ -50,14 +48,14 @@ fn claude_turns_agree_with_search_by_prompt() {
 #[test]
 fn codex_turns_agree_with_search_by_prompt() {
     let list = TurnList::read(TranscriptKind::Codex, CODEX);
-    assert_agrees(&list, |prompt| parse_rollout(CODEX.lines(), prompt, None));
+    assert_agrees(&list, |prompt| parse_session_file(TranscriptKind::Codex, CODEX.lines(), prompt, None));
     assert_in_order(&list.turns);
 }
 
 #[test]
 fn gemini_turns_agree_with_search_by_prompt() {
     let list = TurnList::read(TranscriptKind::Gemini, GEMINI);
-    assert_agrees(&list, |prompt| parse_chat(GEMINI.lines(), prompt, None));
+    assert_agrees(&list, |prompt| parse_session_file(TranscriptKind::Gemini, GEMINI.lines(), prompt, None));
     assert_in_order(&list.turns);
 }
 

@@ -5,6 +5,7 @@ use nerve_types::activity::TsMs;
 use serde_json::Value;
 
 use super::super::entry::{CallStatus, Entry, Item, ResponseUsage, SeenIds, time};
+use super::super::line_decoder::LineDecoder;
 use super::kinds::{is_known_block, is_known_line};
 use super::{Line, Message, blocks, interruption, text_of, user_text};
 
@@ -24,9 +25,11 @@ struct PendingUsage {
     at: Option<TsMs>,
 }
 
-impl ClaudeDecoder {
+impl LineDecoder for ClaudeDecoder {
+    type Line = Line;
+
     /// Passes the entries of a line to `emit`. A subagent's lines are decoded like its parent's.
-    pub(crate) fn decode(&mut self, line: &Line, mut emit: impl FnMut(Entry)) {
+    fn decode(&mut self, line: &Line, emit: &mut dyn FnMut(Entry)) {
         let at = line.timestamp.as_deref().and_then(time);
         match (line.kind.as_str(), &line.message) {
             ("assistant" | "user", None) => emit(Entry { at, item: Item::Unknown }),
@@ -42,7 +45,9 @@ impl ClaudeDecoder {
             _ => {}
         }
     }
+}
 
+impl ClaudeDecoder {
     /// Passes the usage of an unfinished message to `emit`, unless it was reported.
     pub(crate) fn finish(&mut self, mut emit: impl FnMut(Entry)) {
         if let Some(pending) = self.pending.take().filter(|pending| self.counted.is_new(&pending.message)) {

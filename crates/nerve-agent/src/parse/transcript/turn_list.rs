@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 
 use super::super::entry::time;
+use super::super::line_decoder::json_lines;
 use super::super::turn_list::{TurnList, TurnRecord};
 use super::cut::Tree;
 use super::kinds::is_known_line;
-use super::{Line, Turn, json_lines, strip_wrappers, user_text};
+use super::{Line, Turn, strip_wrappers, user_text};
 
 /// Returns the turns on the branch of the last line. The answer after a compaction belongs to the turn before it.
 pub(in crate::parse) fn turn_list(text: &str) -> TurnList {

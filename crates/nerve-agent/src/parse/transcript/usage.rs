@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 
 use super::super::entry::time;
+use super::super::line_decoder::json_lines;
 use super::super::usage::{UsageList, UsageRecord};
-use super::{Line, json_lines, user_text};
+use super::{Line, user_text};
 
 /// Reads the usage of all responses, also on other branches and of subagents. All lines of a message have its usage so far: the
 /// last one counts.
