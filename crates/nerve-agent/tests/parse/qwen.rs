@@ -52,22 +52,16 @@ fn answer_is_complete_without_a_spinner() {
 
 #[test]
 fn dialog_is_a_tool_that_asks() {
-    expect(
-        &saved("dialog", "TOUCHTOOL please"),
-        "
+    for (screen, status, end) in [("dialog", "asking", "incomplete"), ("refused", "rejected", "complete")] {
+        let expected = format!(
+            "
         text
           I will run a command.
-        tool_call args=touch made-by-tool.txt && ls -la made-by-tool.txt (Run the scripted command) status=asking tool=Shell
-        incomplete",
-    );
-    expect(
-        &saved("refused", "TOUCHTOOL please"),
-        "
-        text
-          I will run a command.
-        tool_call args=touch made-by-tool.txt && ls -la made-by-tool.txt (Run the scripted command) status=rejected tool=Shell
-        complete",
-    );
+        tool_call args=touch made-by-tool.txt && ls -la made-by-tool.txt (Run the scripted command) status={status} tool=Shell
+        {end}"
+        );
+        expect(&saved(screen, "TOUCHTOOL please"), &expected);
+    }
 }
 
 #[test]

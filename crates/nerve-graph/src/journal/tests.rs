@@ -92,6 +92,16 @@ fn write(path: &Path, records: &[JournalRecord<'_>]) {
     }
 }
 
+/// Returns a function that reads the results of steps from a journal.
+fn results_of(records: &[JournalRecord<'_>]) -> impl Fn(&str) -> Option<Value> + use<> {
+    let (folder, path) = temp_journal();
+    write(&path, records);
+    move |step| {
+        let _folder = &folder;
+        read_result(&path, step).unwrap()
+    }
+}
+
 #[test]
 fn header_round_trips() {
     let replay = replay_of(&[]);
@@ -292,7 +302,6 @@ fn plan_is_that_of_the_latest_definition() {
 
 #[test]
 fn result_of_a_step_is_its_latest() {
-    let (_folder, path) = temp_journal();
     let (one, two) = (json!({"text": "one"}), json!({"text": "two"}));
     let records = [
         finished("a", 1, &one),
@@ -301,15 +310,14 @@ fn result_of_a_step_is_its_latest() {
         finished("a", 2, &two),
         started("b", 2),
     ];
-    write(&path, &records);
-    assert_eq!(read_result(&path, "a").unwrap(), Some(two));
-    assert_eq!(read_result(&path, "b").unwrap(), None);
-    assert_eq!(read_result(&path, "nosuch").unwrap(), None);
+    let result = results_of(&records);
+    assert_eq!(result("a"), Some(two));
+    assert_eq!(result("b"), None);
+    assert_eq!(result("nosuch"), None);
 }
 
 #[test]
 fn result_of_items_is_their_list_and_of_rounds_the_last() {
-    let (_folder, path) = temp_journal();
     let (one, two) = (json!({"text": "one"}), json!({"text": "two"}));
     let records = [
         started("each[0]", 1),
@@ -326,18 +334,17 @@ fn result_of_items_is_their_list_and_of_rounds_the_last() {
         finished("again#2", 1, &two),
         started("again#1", 2),
     ];
-    write(&path, &records);
-    assert_eq!(read_result(&path, "each").unwrap(), Some(json!([one, two])));
-    assert_eq!(read_result(&path, "loop").unwrap(), Some(two.clone()));
-    assert_eq!(read_result(&path, "both").unwrap(), Some(json!([two, null, null])));
-    assert_eq!(read_result(&path, "again").unwrap(), None);
-    assert_eq!(read_result(&path, "each[0]/inner").unwrap(), Some(two));
-    assert_eq!(read_result(&path, "eac").unwrap(), None);
+    let result = results_of(&records);
+    assert_eq!(result("each"), Some(json!([one, two])));
+    assert_eq!(result("loop"), Some(two.clone()));
+    assert_eq!(result("both"), Some(json!([two, null, null])));
+    assert_eq!(result("again"), None);
+    assert_eq!(result("each[0]/inner"), Some(two));
+    assert_eq!(result("eac"), None);
 }
 
 #[test]
 fn result_of_a_nested_graph_has_those_of_its_steps() {
-    let (_folder, path) = temp_journal();
     let (one, two) = (json!(1), json!({"text": "two"}));
     let items = |step| JournalRecord::Items { at: TsNs(110), step, count: 3 };
     let records = [
@@ -353,16 +360,15 @@ fn result_of_a_nested_graph_has_those_of_its_steps() {
         finished("loop#1[1]/a", 1, &one),
         finished("loop#2[0]/a", 1, &two),
     ];
-    write(&path, &records);
-    assert_eq!(read_result(&path, "outer").unwrap(), Some(json!({"a": 1, "b": {"c": two}})));
-    assert_eq!(read_result(&path, "each").unwrap(), Some(json!([{"a": 1, "b": two}, null, {"a": two}])));
-    assert_eq!(read_result(&path, "each[0]").unwrap(), Some(json!({"a": 1, "b": two})));
-    assert_eq!(read_result(&path, "loop").unwrap(), Some(json!([{"a": two}])));
+    let result = results_of(&records);
+    assert_eq!(result("outer"), Some(json!({"a": 1, "b": {"c": two}})));
+    assert_eq!(result("each"), Some(json!([{"a": 1, "b": two}, null, {"a": two}])));
+    assert_eq!(result("each[0]"), Some(json!({"a": 1, "b": two})));
+    assert_eq!(result("loop"), Some(json!([{"a": two}])));
 }
 
 #[test]
 fn result_with_a_part_that_was_left_out_is_missing() {
-    let (_folder, path) = temp_journal();
     let one = json!(1);
     let deep = (0..200).fold(json!(1), |inner, _| json!([inner]));
     let records = [
@@ -377,12 +383,12 @@ fn result_with_a_part_that_was_left_out_is_missing() {
         started("retried", 2),
         finished("retried", 2, &one),
     ];
-    write(&path, &records);
+    let result = results_of(&records);
     for step in ["a", "each", "loop"] {
-        assert_eq!(read_result(&path, step).unwrap(), None, "{step}");
+        assert_eq!(result(step), None, "{step}");
     }
     for step in ["again", "retried", "each[0]"] {
-        assert!(read_result(&path, step).unwrap().is_some(), "{step}");
+        assert!(result(step).is_some(), "{step}");
     }
 }
 

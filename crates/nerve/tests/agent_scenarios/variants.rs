@@ -33,6 +33,20 @@ pub(crate) struct Variant {
 /// Session id of Gemini CLI: its session file is found by the id.
 pub(super) const GEMINI_SESSION: &str = "3b3b7ccf-0d2b-4c9e-8a65-1f0f5a3c9d11";
 
+/// An agent that has a tool to read files, and requests permission for a command.
+const READER: Variant = Variant {
+    agent: "",
+    name: "",
+    title: "",
+    recipe: |_, _| Err(io::ErrorKind::Unsupported.into()),
+    tool: read,
+    tool_result: "beta note",
+    permission_prompt: Some("TOUCHTOOL please"),
+    exit_keys: CTRL_C,
+    is_inline: false,
+    memory_mib: 0,
+};
+
 /// All variants, in the order of the table.
 pub(crate) const VARIANTS: [Variant; 10] = [
     Variant {
@@ -40,24 +54,18 @@ pub(crate) const VARIANTS: [Variant; 10] = [
         name: "claude-classic",
         title: "Claude Code, classic",
         recipe: |home, url| home.claude(&home.work(), url, Renderer::Classic),
-        tool: read,
-        tool_result: "beta note",
-        permission_prompt: Some("TOUCHTOOL please"),
-        exit_keys: CTRL_C,
         is_inline: true,
         memory_mib: 250,
+        ..READER
     },
     Variant {
         agent: "claude",
         name: "claude-full-screen",
         title: "Claude Code, full screen",
         recipe: |home, url| home.claude(&home.work(), url, Renderer::FullScreen),
-        tool: read,
-        tool_result: "beta note",
-        permission_prompt: Some("TOUCHTOOL please"),
-        exit_keys: CTRL_C,
         is_inline: false,
         memory_mib: 250,
+        ..READER
     },
     Variant {
         agent: "codex",
@@ -68,9 +76,9 @@ pub(crate) const VARIANTS: [Variant; 10] = [
         tool: run,
         tool_result: "slept",
         permission_prompt: Some("ESCTOOL please"),
-        exit_keys: CTRL_C,
         is_inline: false,
         memory_mib: 220,
+        ..READER
     },
     Variant {
         agent: "codex",
@@ -80,9 +88,9 @@ pub(crate) const VARIANTS: [Variant; 10] = [
         tool: run,
         tool_result: "slept",
         permission_prompt: Some("ESCTOOL please"),
-        exit_keys: CTRL_C,
         is_inline: true,
         memory_mib: 220,
+        ..READER
     },
     Variant {
         agent: "gemini",
@@ -93,73 +101,57 @@ pub(crate) const VARIANTS: [Variant; 10] = [
             recipe.argv.extend(["--session-id", GEMINI_SESSION].map(String::from));
             Ok(recipe)
         },
-        tool: read,
-        tool_result: "beta note",
-        permission_prompt: Some("TOUCHTOOL please"),
-        exit_keys: CTRL_C,
         is_inline: true,
         memory_mib: 400,
+        ..READER
     },
     Variant {
         agent: "opencode",
         name: "opencode",
         title: "opencode",
         recipe: |home, url| home.opencode(url),
-        tool: read,
-        tool_result: "beta note",
-        permission_prompt: Some("TOUCHTOOL please"),
-        exit_keys: CTRL_C,
         is_inline: false,
         memory_mib: 1000,
+        ..READER
     },
     Variant {
         agent: "kilo",
         name: "kilo",
         title: "Kilo",
         recipe: |home, url| home.kilo(url),
-        tool: read,
-        tool_result: "beta note",
-        permission_prompt: Some("TOUCHTOOL please"),
-        exit_keys: CTRL_C,
         is_inline: false,
         memory_mib: 1000,
+        ..READER
     },
     Variant {
         agent: "pi",
         name: "pi",
         title: "pi",
         recipe: |home, url| home.pi(url),
-        tool: read,
-        tool_result: "beta note",
         permission_prompt: None,
         // A second Ctrl+C leaves only within half a second.
         exit_keys: "\x04",
         is_inline: false,
         memory_mib: 200,
+        ..READER
     },
     Variant {
         agent: "qwen",
         name: "qwen",
         title: "Qwen Code",
         recipe: |home, url| home.qwen(url),
-        tool: read,
-        tool_result: "beta note",
-        permission_prompt: Some("TOUCHTOOL please"),
-        exit_keys: CTRL_C,
         is_inline: true,
         memory_mib: 400,
+        ..READER
     },
     Variant {
         agent: "copilot",
         name: "copilot",
         title: "GitHub Copilot CLI",
         recipe: |home, url| home.copilot(&home.work(), url),
-        tool: read,
-        tool_result: "beta note",
-        permission_prompt: Some("TOUCHTOOL please"),
-        exit_keys: CTRL_C,
         is_inline: false,
         memory_mib: 400,
+        ..READER
     },
 ];
 
