@@ -11,6 +11,7 @@ use super::full_screen_renderer::FullScreenRenderer;
 use super::keys::{Decoder, Key};
 use super::line::{Line, Style};
 use super::options::MockAgentOptions;
+use super::program::Program;
 use super::scenario;
 use super::screen::{Frame, Renderer, ScreenSize};
 use super::transcript::Message;
@@ -61,7 +62,7 @@ pub struct Agent {
     past: Vec<String>,
     /// Text of the running turn's answer.
     answer: String,
-    /// Messages of the conversation since the last [`Agent::take_messages`].
+    /// Messages of the conversation since the last [`Program::take_messages`].
     messages: Vec<Message>,
 }
 
@@ -105,19 +106,18 @@ impl Agent {
         self.past = past;
         self
     }
+}
 
-    /// Returns the messages since the last call: a prompt when it is submitted, an answer when it is complete.
-    pub fn take_messages(&mut self) -> Vec<Message> {
+impl Program for Agent {
+    fn take_messages(&mut self) -> Vec<Message> {
         std::mem::take(&mut self.messages)
     }
 
-    /// Returns the output since the last call.
-    pub fn take_output(&mut self) -> Vec<u8> {
+    fn take_output(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.out)
     }
 
-    /// Returns when [`Agent::tick`] is due.
-    pub fn deadline(&self) -> Option<Duration> {
+    fn deadline(&self) -> Option<Duration> {
         let turn = match &self.phase {
             Phase::Busy(turn) if turn.next < Duration::MAX => Some(turn.next),
             _ => None,
@@ -125,21 +125,18 @@ impl Agent {
         [turn, self.escape_by].into_iter().flatten().min()
     }
 
-    /// Returns true if the agent reads its terminal.
-    pub fn wants_input(&self) -> bool {
+    fn wants_input(&self) -> bool {
         self.reading
     }
 
-    /// Returns the exit code once the agent has ended.
-    pub fn exit_code(&self) -> Option<i32> {
+    fn exit_code(&self) -> Option<i32> {
         match self.phase {
             Phase::Gone(code) => Some(code),
             _ => None,
         }
     }
 
-    /// Processes bytes from the terminal.
-    pub fn input(&mut self, bytes: &[u8], now: Duration) {
+    fn input(&mut self, bytes: &[u8], now: Duration) {
         if now < self.options.slow_start {
             return;
         }
@@ -152,8 +149,7 @@ impl Agent {
         self.tick(now);
     }
 
-    /// Advances the time to `now`.
-    pub fn tick(&mut self, now: Duration) {
+    fn tick(&mut self, now: Duration) {
         if self.escape_by.is_some_and(|by| by <= now) {
             self.escape_by = None;
             if let Some(key) = self.decoder.escape_alone() {
@@ -172,8 +168,7 @@ impl Agent {
         self.redraw();
     }
 
-    /// Changes the size of the terminal.
-    pub fn resize(&mut self, size: ScreenSize) {
+    fn resize(&mut self, size: ScreenSize) {
         let size = size.at_least_usable();
         if size != self.size {
             self.size = size;
@@ -181,7 +176,9 @@ impl Agent {
             self.redraw();
         }
     }
+}
 
+impl Agent {
     fn start(&mut self) {
         if let Some(code) = self.options.exit_at_once {
             self.out.extend_from_slice(b"mock-agent: ends at once, as asked\r\n");

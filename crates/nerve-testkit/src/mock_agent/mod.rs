@@ -35,6 +35,7 @@ mod turn;
 
 pub use agent::Agent;
 pub use options::{FLAGS, MockAgentOptions, parse_args};
+pub use program::Program;
 pub use replay::Replay;
 pub use screen::ScreenSize;
 pub use terminal::{HANGUP, run, run_on};

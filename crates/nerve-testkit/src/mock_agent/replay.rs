@@ -12,6 +12,8 @@ use nerve_types::{ExitStatus, Origin, TsNs};
 
 use super::input_matcher::{ExpectedInput, TypedKeys};
 use super::keys::Decoder;
+use super::program::Program;
+use super::screen::ScreenSize;
 
 /// Maximum pause. People think longer than a test can wait.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -80,14 +82,15 @@ impl Replay {
             code: None,
         })
     }
+}
 
-    /// Returns the output since the last call.
-    pub fn take_output(&mut self) -> Vec<u8> {
+impl Program for Replay {
+    fn take_output(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.out)
     }
 
-    /// Returns when [`Replay::tick`] is due; `None` while waiting for input.
-    pub fn deadline(&self) -> Option<Duration> {
+    /// Returns when `tick` is due; `None` while waiting for input.
+    fn deadline(&self) -> Option<Duration> {
         let play = match self.steps.front() {
             _ if self.code.is_some() || !self.awaited.is_empty() => None,
             Some(step) => Some(self.due(step)),
@@ -98,12 +101,15 @@ impl Replay {
 
     /// Returns the recorded exit code once everything is played: 0 if unknown, 128 plus the signal number if the child
     /// was killed.
-    pub fn exit_code(&self) -> Option<i32> {
+    fn exit_code(&self) -> Option<i32> {
         self.code
     }
 
-    /// Processes typed bytes.
-    pub fn input(&mut self, bytes: &[u8], now: Duration) {
+    fn wants_input(&self) -> bool {
+        true
+    }
+
+    fn input(&mut self, bytes: &[u8], now: Duration) {
         for key in self.typed_keys.feed(bytes) {
             self.typed.add(&key);
         }
@@ -111,8 +117,7 @@ impl Replay {
         self.tick(now);
     }
 
-    /// Advances the time to `now`.
-    pub fn tick(&mut self, now: Duration) {
+    fn tick(&mut self, now: Duration) {
         if self.escape_by.is_some_and(|by| by <= now) {
             self.escape_by = None;
             if let Some(key) = self.typed_keys.escape_alone() {
@@ -125,6 +130,11 @@ impl Replay {
         }
     }
 
+    /// Ignores the size: recorded output has a fixed width.
+    fn resize(&mut self, _size: ScreenSize) {}
+}
+
+impl Replay {
     /// Plays the steps that are due, until input is required or the output limit is reached.
     fn play(&mut self, now: Duration) -> io::Result<()> {
         while self.code.is_none() && self.out.len() < PIECE && self.has_been_typed(now) {

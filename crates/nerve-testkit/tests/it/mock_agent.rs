@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nerve_testkit::mock_agent::{Agent, MockAgentOptions, ScreenSize, parse_args};
+use nerve_testkit::mock_agent::{Agent, MockAgentOptions, Program, ScreenSize, parse_args};
 
 use crate::screen::Screen;
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nerve_record::ahr::{Body, Mark, Record, Segment, Writer};
-use nerve_testkit::mock_agent::{Agent, MockAgentOptions, Replay, ScreenSize};
+use nerve_testkit::mock_agent::{Agent, MockAgentOptions, Program, Replay, ScreenSize};
 use nerve_types::{ExitStatus, Origin, TsNs};
 use tempfile::TempDir;
 
