@@ -221,6 +221,20 @@ impl EventMessage {
         serde_json::from_value(serde_json::to_value(event)?)
     }
 
+    /// Creates an EVENTS_DROPPED of the time `at`. `dropped`: the number of lost events, if known.
+    pub fn events_dropped(dropped: Option<u64>, at: TsMs) -> EventMessage {
+        EventMessage {
+            event_type: EventType::EventsDropped.to_string(),
+            node_id: None,
+            channel_id: None,
+            session_id: None,
+            data: json!({ "dropped": dropped }),
+            emitted_at: at,
+            timestamp: None,
+            seq: 0,
+        }
+    }
+
     /// Returns type and details; `None` if this version does not know the event.
     pub fn details(&self) -> Option<EventKind> {
         let event_type = self.kind()?.as_str();

@@ -9,7 +9,7 @@ use nerve_api::reply::Subscribed;
 use nerve_api::{EventMessage, EventType};
 use parking_lot::Mutex;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use tokio::sync::{Notify, broadcast};
 
 /// Capacity of an event stream; a slow reader loses the oldest events.
@@ -259,16 +259,7 @@ impl State {
 
 /// Creates an EVENTS_DROPPED. `dropped`: the number of lost events, if known.
 pub(crate) fn dropped_event(dropped: Option<u64>) -> EventMessage {
-    EventMessage {
-        event_type: EventType::EventsDropped.to_string(),
-        node_id: None,
-        channel_id: None,
-        session_id: None,
-        data: json!({ "dropped": dropped }),
-        emitted_at: SystemTime::now().into(),
-        timestamp: None,
-        seq: 0,
-    }
+    EventMessage::events_dropped(dropped, SystemTime::now().into())
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use nerve_api::{EventMessage, EventType};
+use nerve_api::EventMessage;
 use serde_json::json;
 use tokio::sync::Notify;
 
@@ -93,16 +93,7 @@ fn encode(event: &EventMessage) -> String {
 
 /// Returns the notice about a number of lost events.
 fn drop_notice(count: u64) -> EventMessage {
-    EventMessage {
-        event_type: EventType::EventsDropped.to_string(),
-        node_id: None,
-        channel_id: None,
-        session_id: None,
-        data: json!({ "dropped": count }),
-        emitted_at: SystemTime::now().into(),
-        timestamp: None,
-        seq: 0,
-    }
+    EventMessage::events_dropped(Some(count), SystemTime::now().into())
 }
 
 #[cfg(test)]
