@@ -64,13 +64,8 @@ struct ResolvedProgram {
 
 #[derive(Debug)]
 struct Shared {
-    server: String,
+    config: FactoryConfig,
     audit_logs: AuditLogs,
-    profile_dir: Option<PathBuf>,
-    hook_relay: Option<PathBuf>,
-    hosting: Option<HostManager>,
-    panes: Panes,
-    proxies: Proxies,
     events: Publisher,
     clock: Clock,
     acp: Option<AcpStarter>,
@@ -130,26 +125,14 @@ impl NodeFactory {
         clock: Clock,
         acp: Option<AcpStarter>,
     ) -> NodeFactory {
-        let history_dir = config.history_dir.unwrap_or_else(|| PathBuf::from(".nerve/history"));
+        let history_dir = config.history_dir.clone().unwrap_or_else(|| PathBuf::from(".nerve/history"));
         let audit_logs = AuditLogs {
             // Relative folders refer to the current directory of now, not of when a node is created.
             dir: std::path::absolute(&history_dir).unwrap_or(history_dir),
             server: config.server.clone(),
             events: events.clone(),
         };
-        let shared = Shared {
-            server: config.server,
-            audit_logs,
-            profile_dir: config.profile_dir,
-            hook_relay: config.hook_relay,
-            hosting: config.hosting,
-            panes: config.panes,
-            proxies: config.proxies,
-            events,
-            clock,
-            acp,
-        };
-        NodeFactory { shared: Arc::new(shared) }
+        NodeFactory { shared: Arc::new(Shared { config, audit_logs, events, clock, acp }) }
     }
 
     /// Creates and starts a node. Its program need not be ready yet.
@@ -216,7 +199,7 @@ impl NodeFactory {
         let at = spec.node_ref();
         let node = at.with_session();
         check_terminal(&node, &spec)?;
-        if spec.backend.multiplexer().is_some() && spec.pane_id.is_none() && shared.hosting.is_none() {
+        if spec.backend.multiplexer().is_some() && spec.pane_id.is_none() && shared.config.hosting.is_none() {
             return Err(no_hosts_error(&node, spec.backend));
         }
         let server_env = environment::read_variables();
@@ -254,7 +237,7 @@ impl NodeFactory {
             proxy: proxy.clone(),
             ledger,
         };
-        let label = label(&shared.server, &at, spec.history, env_names, &terminal);
+        let label = label(&shared.config.server, &at, spec.history, env_names, &terminal);
         let terminal = self.open_terminal(spec, terminal, &label).await;
         if let (Err(_), Some(proxy)) = (&terminal, &proxy) {
             proxy.end().await;
@@ -298,7 +281,8 @@ impl NodeFactory {
         terminal: TerminalSpec,
         label: &Label,
     ) -> Result<TerminalNode, SpawnError> {
-        let Shared { panes, hook_relay, clock, hosting, .. } = &*self.shared;
+        let Shared { config, clock, .. } = &*self.shared;
+        let FactoryConfig { panes, hook_relay, hosting, .. } = config;
         let relay = hook_relay.as_deref();
         let launch = Launch { panes, label, relay, record: spec.record, now: clock.now() };
         let multiplexer = spec.backend.multiplexer();
@@ -337,14 +321,14 @@ impl NodeFactory {
 
     /// Removes the stored state of all proxies except these.
     pub fn prune_proxies(&self, ids: &[String]) {
-        if let Some(folder) = &self.shared.proxies.folder {
-            StoredProxy::prune(folder, &self.shared.server, ids);
+        if let Some(folder) = &self.shared.config.proxies.folder {
+            StoredProxy::prune(folder, &self.shared.config.server, ids);
         }
     }
 
     /// Returns the launch settings of a node's proxy.
     pub fn proxy_launch<'a>(&'a self, node: &'a NodeRef) -> ProxyLaunch<'a> {
-        ProxyLaunch { proxies: &self.shared.proxies, server: &self.shared.server, node }
+        ProxyLaunch { proxies: &self.shared.config.proxies, server: &self.shared.config.server, node }
     }
 
     /// Returns the profile of that name, otherwise the one that matches the command.
@@ -422,7 +406,7 @@ impl NodeFactory {
 
     /// Reads the profiles. They are read for each new node, so that edits take effect.
     pub fn profiles(&self) -> LoadedProfiles {
-        let loaded = LoadedProfiles::from_folder(self.shared.profile_dir.as_deref());
+        let loaded = LoadedProfiles::from_folder(self.shared.config.profile_dir.as_deref());
         for message in loaded.errors.iter().cloned() {
             tracing::warn!("{message}");
             self.shared.events.publish(None, EventKind::machine_failure(message));
@@ -437,7 +421,7 @@ impl NodeFactory {
 
     /// Returns the name of the server.
     pub fn server_name(&self) -> &str {
-        &self.shared.server
+        &self.shared.config.server
     }
 
     /// Returns the folder of the histories.
@@ -447,12 +431,12 @@ impl NodeFactory {
 
     /// Returns the registry of the panes of this server.
     pub fn panes(&self) -> &Panes {
-        &self.shared.panes
+        &self.shared.config.panes
     }
 
     /// Returns the manager of hosts, if nodes run in hosts.
     pub fn hosting(&self) -> Option<&HostManager> {
-        self.shared.hosting.as_ref()
+        self.shared.config.hosting.as_ref()
     }
 }
 
