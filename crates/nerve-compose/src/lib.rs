@@ -61,8 +61,8 @@ pub fn engine_config(server: &str, paths: &ServerPaths, program: Option<PathBuf>
     EngineConfig {
         nodes: FactoryConfig {
             server: server.to_string(),
-            history_dir: Some(paths.history.clone()),
-            profile_dir: Some(paths.profiles()),
+            history_dir: Some(paths.data.history.clone()),
+            profile_dir: Some(paths.data.profiles.clone()),
             hook_relay: program,
             hosting: None,
             panes: Default::default(),
@@ -72,7 +72,7 @@ pub fn engine_config(server: &str, paths: &ServerPaths, program: Option<PathBuf>
         sessions_file: None,
         conversations: Some(paths.conversations()),
         results_dir: None,
-        data_dirs: Some(paths.data_dirs()),
+        data_dirs: Some(paths.data.clone()),
         telemetry: Default::default(),
     }
 }

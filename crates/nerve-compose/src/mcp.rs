@@ -25,7 +25,7 @@ pub fn create_mcp(make: impl Fn() -> Config + Send + Sync + 'static) -> Mount {
 /// # Errors
 /// The server's name is invalid, or its socket's path is too long.
 pub fn create_mcp_of(config: &ServerConfig) -> Result<Mount, ServerError> {
-    let (socket, recordings) = (config.paths.socket(&config.name)?, config.paths.recordings());
+    let (socket, recordings) = (config.paths.socket(&config.name)?, config.paths.data.recordings.clone());
     Ok(create_mcp(move || Config {
         link: Link::to_socket(socket.clone()),
         recordings: Some(Store::new(recordings.clone())),

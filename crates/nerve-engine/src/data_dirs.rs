@@ -7,15 +7,15 @@ use std::path::PathBuf;
 pub struct DataDirs {
     /// Recordings.
     pub recordings: PathBuf,
-    /// Histories of nodes.
+    /// Audit logs: `<history>/<server>/<node>.jsonl`.
     pub history: PathBuf,
     /// Files of snapshots.
     pub snapshots: PathBuf,
-    /// Folders of branches.
+    /// Work trees of branches: `<branches>/<session>-<n>/`.
     pub branches: PathBuf,
     /// Entries of hosts.
     pub hosts: PathBuf,
-    /// Logs of the nodes' proxies, and their settings.
+    /// Logs of the nodes' proxies in `<proxies>/log/<server>/<session>/<node>.jsonl`, and their settings for a restart.
     pub proxies: PathBuf,
     /// The user's own prices.
     pub prices: PathBuf,

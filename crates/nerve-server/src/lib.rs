@@ -26,8 +26,8 @@
 //!
 //! let paths = ServerPaths::from_env(); let engine = Engine::new(EngineConfig { nodes: FactoryConfig {
 //!     server: "default".to_string(),
-//!     history_dir: Some(paths.history.clone()),
-//!     profile_dir: Some(paths.profiles()),
+//!     history_dir: Some(paths.data.history.clone()),
+//!     profile_dir: Some(paths.data.profiles.clone()),
 //!     ..FactoryConfig::default()
 //! }, ..EngineConfig::default() }); nerve_server::serve(&ServerConfig::new("default", paths), engine).await
 //! # }

@@ -37,13 +37,10 @@ pub struct ServerPaths {
     pub config: PathBuf,
     /// Copies of data that is elsewhere, which may be deleted at any time.
     pub cache: PathBuf,
-    /// Base directory of the audit logs: `<history>/<server>/<node>.jsonl`.
-    pub history: PathBuf,
     /// Base directory of the audit logs that older versions wrote for servers started in this directory.
     pub old_history: PathBuf,
-    /// Definitions of the user's sessions.
-    sessions: PathBuf,
-    recordings: PathBuf,
+    /// Recordings, and the data that belongs to them and to nodes.
+    pub data: DataDirs,
 }
 
 impl ServerPaths {
@@ -58,10 +55,8 @@ impl ServerPaths {
     pub fn under(home: &Path) -> ServerPaths {
         ServerPaths {
             runtime: home.join("run"),
-            history: home.join("history"),
             old_history: PathBuf::from(".nerve/history"),
-            sessions: home.join("sessions.json"),
-            recordings: home.join("recordings"),
+            data: data_dirs(home, home),
             config: home.to_path_buf(),
             cache: home.join("cache"),
             state: home.to_path_buf(),
@@ -86,14 +81,17 @@ impl ServerPaths {
         let old_sessions = home.join(".nerve/sessions.json");
         let sessions =
             Some(state.join("sessions.json")).filter(|path| path.exists() || !old_sessions.exists());
+        let config = under("XDG_CONFIG_HOME", ".config");
         ServerPaths {
             runtime: absolute("XDG_RUNTIME_DIR").filter(owned).map_or(private, |dir| dir.join("nerve")),
-            recordings: absolute("AH_HOME").as_ref().unwrap_or(&state).join("recordings"),
-            history: state.join("history"),
             old_history: cwd.join(".nerve/history"),
-            sessions: sessions.unwrap_or(old_sessions),
+            data: DataDirs {
+                recordings: absolute("AH_HOME").as_ref().unwrap_or(&state).join("recordings"),
+                sessions_file: sessions.unwrap_or(old_sessions),
+                ..data_dirs(&state, &config)
+            },
             state,
-            config: under("XDG_CONFIG_HOME", ".config"),
+            config,
             cache: under("XDG_CACHE_HOME", ".cache"),
         }
     }
@@ -132,16 +130,6 @@ impl ServerPaths {
         self.runtime.join("notified")
     }
 
-    /// Returns the directory of the user's own profiles.
-    pub fn profiles(&self) -> PathBuf {
-        self.config.join("profiles")
-    }
-
-    /// Returns the file with the user's own prices of models.
-    pub fn prices(&self) -> PathBuf {
-        self.config.join("prices.toml")
-    }
-
     /// Returns the file with the settings of the interface for clients of OpenAI's API.
     pub fn openai(&self) -> PathBuf {
         self.config.join("openai.toml")
@@ -152,29 +140,9 @@ impl ServerPaths {
         self.config.join("token")
     }
 
-    /// Returns the directory of recordings.
-    pub fn recordings(&self) -> PathBuf {
-        self.recordings.clone()
-    }
-
-    /// Returns the directory of the search index.
-    pub fn search(&self) -> PathBuf {
-        self.state.join("search")
-    }
-
     /// Returns the directory of the web console's logins: `<web>/<server>/{codes,sessions}/`.
     pub fn web(&self) -> PathBuf {
         self.state.join("web")
-    }
-
-    /// Returns the directory of the files that snapshots keep.
-    pub fn snapshots(&self) -> PathBuf {
-        self.state.join("snapshots")
-    }
-
-    /// Returns the directory of the branches' work trees: `<branches>/<session>-<n>/`.
-    pub fn branches(&self) -> PathBuf {
-        self.state.join("branches")
     }
 
     /// Returns the directory of the graph runs' journals: `<runs>/<server>/<run>.jsonl`.
@@ -192,38 +160,6 @@ impl ServerPaths {
         self.state.join("results")
     }
 
-    /// Returns the directory of nodes' proxies: logs in `<proxies>/log/<server>/<session>/<node>.jsonl`, and
-    /// their settings for a restart.
-    pub fn proxies(&self) -> PathBuf {
-        self.state.join("proxies")
-    }
-
-    /// Returns the locations of recordings and of the data that belongs to them.
-    pub fn data_dirs(&self) -> DataDirs {
-        DataDirs {
-            recordings: self.recordings(),
-            history: self.history.clone(),
-            snapshots: self.snapshots(),
-            branches: self.branches(),
-            hosts: self.hosts(),
-            proxies: self.proxies(),
-            prices: self.prices(),
-            profiles: self.profiles(),
-            search: self.search(),
-            sessions_file: self.sessions_file(),
-        }
-    }
-
-    /// Returns the file with the definitions of sessions and their nodes.
-    pub fn sessions_file(&self) -> PathBuf {
-        self.sessions.clone()
-    }
-
-    /// Returns the directory with the entries of hosts.
-    pub fn hosts(&self) -> PathBuf {
-        self.state.join("hosts")
-    }
-
     /// Creates the directories of hosts and returns the configuration for them. `program`: this executable.
     ///
     /// # Errors
@@ -232,9 +168,9 @@ impl ServerPaths {
         let hosting = HostManager {
             program,
             runtime: self.runtime.join("hosts"),
-            registry: self.hosts(),
-            recordings: self.recordings(),
-            snapshots: self.snapshots(),
+            registry: self.data.hosts.clone(),
+            recordings: self.data.recordings.clone(),
+            snapshots: self.data.snapshots.clone(),
         };
         // The longest socket path of a host.
         let deepest = hosting.runtime.join("0123456789ab/hooks/socket");
@@ -257,7 +193,7 @@ impl ServerPaths {
         let panes = Panes {
             registry: Some(self.state.join("panes")),
             claims: Panes::default().claims,
-            recordings: Some(self.recordings()),
+            recordings: Some(self.data.recordings.clone()),
             tmux: None,
             wezterm: None,
         };
@@ -275,7 +211,7 @@ impl ServerPaths {
             self.runtime.clone(),
             self.runtime.join("hosts"),
             self.state.clone(),
-            self.hosts(),
+            self.data.hosts.clone(),
             self.state.join("panes"),
         ];
         paths.iter().filter(|path| path.symlink_metadata().is_ok()).try_for_each(|path| check_private(path))
@@ -293,13 +229,13 @@ impl ServerPaths {
     /// Returns an error if the name is invalid.
     pub(crate) fn hosts_claim(&self, server: &str) -> Result<PathBuf, ServerError> {
         name::check("server", server)?;
-        Ok(self.hosts().join(format!("{server}.lock")))
+        Ok(self.data.hosts.join(format!("{server}.lock")))
     }
 
     /// Returns the names of servers that have a socket, a lock file or a claim on hosts, sorted. They need not
     /// be alive.
     pub fn servers(&self) -> Vec<String> {
-        let files = [self.runtime.clone(), self.hosts()].into_iter().flat_map(fs::read_dir).flatten();
+        let files = [&self.runtime, &self.data.hosts].into_iter().flat_map(fs::read_dir).flatten();
         let mut names: Vec<String> = files
             .flatten()
             .filter_map(|entry| {
@@ -317,6 +253,22 @@ impl ServerPaths {
     fn in_runtime(&self, server: &str, extension: &str) -> Result<PathBuf, ServerError> {
         name::check("server", server)?;
         Ok(self.runtime.join(format!("{server}.{extension}")))
+    }
+}
+
+/// Returns the locations of data below the directories of state and settings.
+fn data_dirs(state: &Path, config: &Path) -> DataDirs {
+    DataDirs {
+        recordings: state.join("recordings"),
+        history: state.join("history"),
+        snapshots: state.join("snapshots"),
+        branches: state.join("branches"),
+        hosts: state.join("hosts"),
+        proxies: state.join("proxies"),
+        prices: config.join("prices.toml"),
+        profiles: config.join("profiles"),
+        search: state.join("search"),
+        sessions_file: state.join("sessions.json"),
     }
 }
 

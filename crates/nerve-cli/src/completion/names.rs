@@ -88,7 +88,7 @@ pub(super) fn list_names(kind: NameKind, prefix: &str, line: &Line, fan_outs: Fa
         NameKind::Runs => ask(&paths, line, runs).unwrap_or_default(),
         NameKind::Graphs => ask(&paths, line, graphs).unwrap_or_default(),
         NameKind::Profiles => {
-            let (profiles, _) = profiles::load(Some(&paths.profiles()));
+            let (profiles, _) = profiles::load(Some(&paths.data.profiles));
             profiles.names().into_iter().map(|name| Name::new(name, "")).collect()
         }
         NameKind::FanOuts => fan_outs().into_iter().map(|(name, task)| Name::new(name, task)).collect(),
@@ -146,7 +146,7 @@ fn nodes(paths: &ServerPaths, line: &Line) -> Vec<Name> {
 fn running(paths: &ServerPaths, server: Option<&str>) -> Vec<Candidate> {
     let is_of_server =
         |entry: &&Entry| server.is_none() || entry.label.get("server").and_then(Value::as_str) == server;
-    let all = entries(&paths.hosts());
+    let all = entries(&paths.data.hosts);
     all.iter().rev().filter(|entry| entry.is_alive()).filter(is_of_server).map(candidate).collect()
 }
 
@@ -159,7 +159,7 @@ fn hosts(paths: &ServerPaths, line: &Line) -> Vec<Name> {
 
 /// Lists nodes with recordings, then ids: by the beginning in `prefix`, and the newest for an empty word.
 fn recordings(paths: &ServerPaths, prefix: &str) -> Vec<Name> {
-    let files = Store::new(paths.recordings()).all();
+    let files = Store::new(paths.data.recordings.clone()).all();
     let mut newest: Vec<Candidate> =
         files.iter().take(MAX_RECORDINGS).map(|path| Candidate::of_file(path)).collect();
     newest.iter_mut().for_each(Candidate::load_node);

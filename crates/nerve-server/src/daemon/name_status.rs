@@ -98,7 +98,7 @@ impl ServerPaths {
     /// Returns an error if another process holds the claim or the file cannot be created.
     pub fn claim_hosts(&self, server: &str) -> Result<File, ServerError> {
         let (path, socket) = (self.hosts_claim(server)?, self.socket(server)?);
-        private_directory(&self.hosts())?;
+        private_directory(&self.data.hosts)?;
         // The caller holds the name, so the owner's lock file was deleted.
         let make_error = |text: &str| {
             let is_unreachable = claimed_socket(text) == Some(&*socket);

@@ -16,10 +16,10 @@ fn nerve_home_moves_everything() {
     let paths = paths(&[("NERVE_HOME", "/n"), ("HOME", "/home/u"), ("XDG_RUNTIME_DIR", "/run/user/1")]);
     assert_eq!(paths.socket("default").unwrap(), Path::new("/n/run/default.sock"));
     assert_eq!(paths.log("default").unwrap(), Path::new("/n/logs/default.log"));
-    assert_eq!(paths.history, Path::new("/n/history"));
-    assert_eq!(paths.profiles(), Path::new("/n/profiles"));
+    assert_eq!(paths.data.history, Path::new("/n/history"));
+    assert_eq!(paths.data.profiles, Path::new("/n/profiles"));
     assert_eq!(paths.runs(), Path::new("/n/runs"));
-    assert_eq!(paths.sessions_file(), Path::new("/n/sessions.json"));
+    assert_eq!(paths.data.sessions_file, Path::new("/n/sessions.json"));
 }
 
 #[test]
@@ -28,16 +28,16 @@ fn xdg_directories_apply_without_nerve_home() {
     assert_eq!(paths.runtime, Path::new("/tmp/nerve-1234"));
     assert_eq!(paths.state, Path::new("/s/nerve"));
     assert_eq!(paths.config, Path::new("/home/u/.config/nerve"));
-    assert_eq!(paths.history, Path::new("/s/nerve/history"));
+    assert_eq!(paths.data.history, Path::new("/s/nerve/history"));
     assert_eq!(paths.old_history, Path::new("/here/.nerve/history"));
     assert_eq!(paths.runs(), Path::new("/s/nerve/runs"));
-    assert_eq!(paths.sessions_file(), Path::new("/s/nerve/sessions.json"));
+    assert_eq!(paths.data.sessions_file, Path::new("/s/nerve/sessions.json"));
 }
 
 #[test]
 fn sessions_of_older_versions_stay_where_they_are() {
     let home = tempfile::tempdir().unwrap();
-    let sessions = || paths(&[("HOME", home.path().to_str().unwrap())]).sessions_file();
+    let sessions = || paths(&[("HOME", home.path().to_str().unwrap())]).data.sessions_file;
     let (old, new) =
         (home.path().join(".nerve/sessions.json"), home.path().join(".local/state/nerve/sessions.json"));
     assert_eq!(sessions(), new);
@@ -51,12 +51,12 @@ fn sessions_of_older_versions_stay_where_they_are() {
 #[test]
 fn ah_home_moves_only_recordings() {
     let own = paths(&[("AH_HOME", "/a"), ("HOME", "/home/u")]);
-    assert_eq!(own.recordings(), Path::new("/a/recordings"));
-    assert_eq!(own.snapshots(), Path::new("/home/u/.local/state/nerve/snapshots"));
+    assert_eq!(own.data.recordings, Path::new("/a/recordings"));
+    assert_eq!(own.data.snapshots, Path::new("/home/u/.local/state/nerve/snapshots"));
     let relative = paths(&[("AH_HOME", "a"), ("HOME", "/home/u")]);
-    assert_eq!(relative.recordings(), Path::new("/home/u/.local/state/nerve/recordings"));
+    assert_eq!(relative.data.recordings, Path::new("/home/u/.local/state/nerve/recordings"));
     let both = paths(&[("AH_HOME", "/a"), ("NERVE_HOME", "/n")]);
-    assert_eq!(both.recordings(), Path::new("/n/recordings"));
+    assert_eq!(both.data.recordings, Path::new("/n/recordings"));
 }
 
 #[test]

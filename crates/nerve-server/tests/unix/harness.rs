@@ -30,14 +30,14 @@ pub(crate) fn engine(paths: &ServerPaths) -> Engine {
     Engine::new(EngineConfig {
         nodes: FactoryConfig {
             server: "test".to_string(),
-            history_dir: Some(paths.history.clone()),
+            history_dir: Some(paths.data.history.clone()),
             ..FactoryConfig::default()
         },
         runs_dir: Some(paths.runs()),
-        sessions_file: Some(paths.sessions_file()),
+        sessions_file: Some(paths.data.sessions_file.clone()),
         conversations: Some(paths.conversations()),
         results_dir: Some(paths.results()),
-        data_dirs: Some(paths.data_dirs()),
+        data_dirs: Some(paths.data.clone()),
         telemetry: Default::default(),
     })
 }

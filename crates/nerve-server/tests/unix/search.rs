@@ -92,7 +92,7 @@ async fn other_requests_are_served_during_searches() {
     let server = TestServer::start();
     let (searcher, other) = (&mut server.client().await, &mut server.client().await);
     run_turn(other).await;
-    let folder = paths(server.home.path()).search();
+    let folder = paths(server.home.path()).data.search;
     private_folder(&folder).unwrap();
     // Nothing opens the index while this lock is held, so the searches cannot end. The last one waits for the others.
     let lock = Lock::take(&folder.join("lock"), DEADLINE).unwrap();

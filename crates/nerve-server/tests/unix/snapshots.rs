@@ -23,12 +23,12 @@ pub(crate) fn record(home: &Path) -> PathBuf {
     fs::create_dir_all(dir.join("sub")).unwrap();
     fs::write(dir.join("sub/file"), "old\n").unwrap();
     symlink("/etc", dir.join("link")).unwrap();
-    let store = FileStore::new(paths.snapshots());
+    let store = FileStore::new(paths.data.snapshots.clone());
     let key = SnapshotKey::new(RECORDING, 1).unwrap();
     let request = SnapshotRequest { at: TsNs(5), label: Some("first"), stop: None };
     let taken = choose(&dir, &store, DEFAULT_LIMIT).unwrap().take(&key, &request).unwrap();
     fs::write(dir.join("sub/file"), "new\n").unwrap();
-    let recordings = paths.recordings().join("2025/12");
+    let recordings = paths.data.recordings.join("2025/12");
     fs::create_dir_all(&recordings).unwrap();
     let recording = recordings.join(format!("{RECORDING}.ahr"));
     fs::write(&recording, "").unwrap();
@@ -93,7 +93,7 @@ async fn removed_files_of_a_snapshot_are_not_listed() {
     record(server.home.path());
     let client = &mut server.client().await;
     let paths = ServerPaths::under(server.home.path());
-    let trimmed = trim_snapshots(&paths.snapshots(), &paths.hosts(), &paths.branches(), 0, false);
+    let trimmed = trim_snapshots(&paths.data.snapshots, &paths.data.hosts, &paths.data.branches, 0, false);
     assert_eq!(trimmed.removed.len(), 1);
     let listed = client.request_ok("LIST_SNAPSHOTS", json!({ "recording": RECORDING })).await;
     let files: Vec<_> = listed["snapshots"].as_array().unwrap().iter().map(|one| &one["files"]).collect();

@@ -8,7 +8,7 @@ use crate::harness::{TestServer, paths};
 
 /// Writes a proxy's log with one response of a node.
 fn write_log(server: &TestServer, node: &str, output: u64) {
-    let log = paths(server.home.path()).data_dirs().proxies.join(format!("log/test/default/{node}.jsonl"));
+    let log = paths(server.home.path()).data.proxies.join(format!("log/test/default/{node}.jsonl"));
     fs::create_dir_all(log.parent().unwrap()).unwrap();
     let reply = json!({ "type": "reply", "time": "2026-01-31T10:30:00Z", "node": node, "turn": 1, "model": "m",
         "cost_usd": 0.5, "tokens": { "input": 1, "output": output, "cache_read": 3, "cache_write": 4 } });

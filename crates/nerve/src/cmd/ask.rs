@@ -28,8 +28,8 @@ pub(crate) async fn run(args: AskArgs) -> Result<()> {
     let engine = Engine::new(EngineConfig {
         nodes: FactoryConfig {
             server: NAME.to_string(),
-            history_dir: Some(paths.history.clone()),
-            profile_dir: Some(paths.profiles()),
+            history_dir: Some(paths.data.history.clone()),
+            profile_dir: Some(paths.data.profiles.clone()),
             hook_relay: crate::current_exe::path().ok(),
             ..FactoryConfig::default()
         },

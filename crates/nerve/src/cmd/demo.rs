@@ -44,7 +44,7 @@ pub(crate) async fn run(args: DemoArgs) -> Result<()> {
     let home = home.context("cannot create a directory")?;
     let paths = ServerPaths::under(home.path());
     let mut config = engine_config("demo", &paths, crate::current_exe::path().ok());
-    config.nodes.profile_dir = Some(ServerPaths::from_env().profiles());
+    config.nodes.profile_dir = Some(ServerPaths::from_env().data.profiles);
     let stop = nerve_server::stop_signal();
     let server = create_socket_server(&ServerConfig::new("demo", paths.clone()), config)?;
     let result = tokio::select! {

@@ -88,7 +88,7 @@ impl HostInfo {
 }
 
 fn list(args: &ListArgs) -> Result<()> {
-    let Listing { entries, damaged } = registry::list(&ServerPaths::from_env().hosts());
+    let Listing { entries, damaged } = registry::list(&ServerPaths::from_env().data.hosts);
     let hosts: Vec<HostInfo> = entries.iter().map(HostInfo::from_entry).collect();
     if args.json {
         return out::json(&serde_json::json!({ "hosts": hosts, "damaged": damaged }));
@@ -122,7 +122,7 @@ fn list(args: &ListArgs) -> Result<()> {
 }
 
 async fn stop(args: StopArgs) -> Result<()> {
-    let registry = ServerPaths::from_env().hosts();
+    let registry = ServerPaths::from_env().data.hosts;
     let hosts = match args.all {
         true => {
             let Listing { entries, damaged } = registry::list(&registry);
@@ -201,7 +201,7 @@ fn format_time(at_ns: u64) -> String {
 
 /// Finds a host by name, running ones first.
 fn find_host(text: &str) -> Result<Entry> {
-    let registry = ServerPaths::from_env().hosts();
+    let registry = ServerPaths::from_env().data.hosts;
     if let Some(host) = entry(&registry, text) {
         return Ok(host);
     }

@@ -132,7 +132,8 @@ fn source(args: &McpArgs, paths: &ServerPaths) -> Result<(Source, Option<InProce
     if args.in_process {
         let (client, server) = start_in_process(paths)?;
         let nodes = NodeSource::InProcess(client);
-        let source = Source { nodes, recordings: Some(paths.recordings()), machines, legacy_tools };
+        let source =
+            Source { nodes, recordings: Some(paths.data.recordings.clone()), machines, legacy_tools };
         return Ok((source, Some(server)));
     }
     let is_elsewhere = is_remote(&args.server);
@@ -141,7 +142,7 @@ fn source(args: &McpArgs, paths: &ServerPaths) -> Result<(Source, Option<InProce
         paths.socket(&args.server)?;
     }
     // A remote server has its recordings on its own machine.
-    let recordings = (!is_elsewhere).then(|| paths.recordings());
+    let recordings = (!is_elsewhere).then(|| paths.data.recordings.clone());
     let nodes = NodeSource::Server(args.server.clone());
     Ok((Source { nodes, recordings, machines, legacy_tools }, None))
 }

@@ -92,7 +92,7 @@ async fn history_of(
 /// Returns true if only an older version's log of the node exists, in the current directory.
 fn is_in_old_directory(paths: &ServerPaths, server: &str, session: Option<&str>, args: &HistoryArgs) -> bool {
     let open = |base| HistoryReader::open_in_session(base, server, session, &args.node);
-    open(&paths.history).is_err() && open(&paths.old_history).is_ok()
+    open(&paths.data.history).is_err() && open(&paths.old_history).is_ok()
 }
 
 fn read_history_file(
@@ -103,7 +103,7 @@ fn read_history_file(
     json: bool,
 ) -> Result<NodeHistory> {
     let is_old = is_in_old_directory(paths, server, session, args);
-    let base = if is_old { &paths.old_history } else { &paths.history };
+    let base = if is_old { &paths.old_history } else { &paths.data.history };
     let filter = Filter {
         last: args.last.map(|last| usize::try_from(last).unwrap_or(usize::MAX)),
         op: args.op,

@@ -31,12 +31,12 @@ pub(super) fn run(command: &ProfileCommand) -> Result<u8> {
 }
 
 fn load() -> (Profiles, Vec<ProfileError>) {
-    profiles::load(Some(&ServerPaths::from_env().profiles()))
+    profiles::load(Some(&ServerPaths::from_env().data.profiles))
 }
 
 fn list(args: &ListArgs) -> Result<()> {
     let (profiles, errors) = load();
-    let folder = ServerPaths::from_env().profiles();
+    let folder = ServerPaths::from_env().data.profiles;
     let listed =
         profiles.names().into_iter().filter_map(|name| Some((profiles.get(name)?, profiles.source(name)?)));
     if args.json {
@@ -88,7 +88,7 @@ fn unknown_profile(name: &str, profiles: &Profiles, errors: &[ProfileError]) -> 
 fn test(args: &TestArgs) -> Result<u8> {
     let profile = find_profile(&args.profile)?;
     let mut test = ProfileTest::new(profile);
-    let history = ServerPaths::from_env().data_dirs().history;
+    let history = ServerPaths::from_env().data.history;
     for name in &args.recordings {
         let path = find_named(Some(name))?;
         let meta = load_meta(&path);

@@ -81,7 +81,7 @@ async fn search_all(
 
 /// Searches on this machine. On a terminal, shows the progress of a search that takes long.
 fn search(query: &Query) -> Result<SearchResult> {
-    let dirs = ServerPaths::from_env().data_dirs();
+    let dirs = ServerPaths::from_env().data;
     let mut line = ProgressLine::new(!has_index(&dirs));
     let never = CancellationToken::new();
     let result = nerve_engine::search::search(&dirs, query, &never, &mut |progress| line.show(progress));

@@ -44,7 +44,7 @@ pub(crate) fn take(mut args: TakeArgs) -> Result<()> {
         };
         return print(&send(&server, request)?, args.json);
     }
-    let dirs = ServerPaths::from_env().data_dirs();
+    let dirs = ServerPaths::from_env().data;
     let enclosing = EnclosingSession::from_env();
     let mut target = match (&args.session, &args.socket) {
         (Some(session), _) => SnapshotTarget::find(&dirs.hosts, session)?,
@@ -110,7 +110,7 @@ fn restore(mut args: RestoreArgs) -> Result<()> {
         None => {
             let to = std::path::absolute(&args.to)
                 .with_context(|| format!("cannot find {}", args.to.display()))?;
-            let dirs = ServerPaths::from_env().data_dirs();
+            let dirs = ServerPaths::from_env().data;
             restore_snapshot(&query(args.source.session, args.source.dir), args.id, &to, &dirs)?
         }
     };
@@ -134,7 +134,7 @@ fn list(args: ListArgs) -> Result<()> {
             let (recording, dir) = (query.session.clone(), remote_path(query.dir.clone()));
             send(&server, ListSnapshots { recording, dir, ..ListSnapshots::default() })?.snapshots
         }
-        None => list_snapshots(&query, &ServerPaths::from_env().data_dirs())?,
+        None => list_snapshots(&query, &ServerPaths::from_env().data)?,
     };
     if args.json {
         return out::json(&serde_json::json!({ "snapshots": snapshots }));

@@ -67,7 +67,7 @@ async fn request(args: &TranscriptArgs) -> Result<Transcript> {
 
 /// Reads the files on this machine. A server need not run.
 fn read(args: &TranscriptArgs) -> Result<Transcript> {
-    let dirs = ServerPaths::from_env().data_dirs();
+    let dirs = ServerPaths::from_env().data;
     let transcript = read_named(&args.source, args.session.as_deref(), &args.server.server, &dirs)?;
     Ok(select_turn(transcript, args.turn)?)
 }

@@ -39,7 +39,7 @@ pub(super) fn run(args: &UsageArgs) -> Result<()> {
     let since = since_ms.map(|at| TsMs(at).iso());
     let request = GetUsage { nodes, session_id: args.session.clone(), since, by };
     let report = match &server {
-        None => usage::report(&paths.data_dirs(), &load_prices(&paths)?, &request)?,
+        None => usage::report(&paths.data, &load_prices(&paths)?, &request)?,
         Some(server) => {
             run_single_threaded(interruptible(async { Ok(connect(server).await?.usage(&request).await?) }))?
         }
@@ -76,7 +76,7 @@ fn resolve_nodes(addresses: &[String]) -> Result<(Vec<String>, Option<String>)> 
 /// # Errors
 /// The user's file cannot be read, or is invalid: with line and column.
 fn load_prices(paths: &ServerPaths) -> Result<PriceTable> {
-    PriceTable::load(&paths.prices()).map_err(|error| {
+    PriceTable::load(&paths.data.prices).map_err(|error| {
         let code = if matches!(error, nerve_proxy::PriceError::Invalid { .. }) { USAGE } else { FAILED };
         let hint = "correct the file, or move it away to use the built-in prices";
         Failure::new(code, error.to_string()).hint(hint).into()
@@ -179,12 +179,12 @@ fn print_unpriced(report: &UsageReport, paths: Option<&ServerPaths>) {
     if let Some(paths) = paths
         && report.unpriced.iter().any(|unpriced| unpriced.model.is_some())
     {
-        out::hint(format_args!("add prices to {}; see 'nerve usage --prices'", paths.prices().display()));
+        out::hint(format_args!("add prices to {}; see 'nerve usage --prices'", paths.data.prices.display()));
     }
 }
 
 fn print_prices(prices: &PriceTable, paths: &ServerPaths, prints_json: bool) -> Result<()> {
-    let path = paths.prices();
+    let path = &paths.data.prices;
     if prints_json {
         let entry = |entry: &nerve_proxy::PriceEntry| {
             json!({

@@ -97,7 +97,7 @@ async fn history_is_not_read_for_every_event() {
     assert_eq!(read_head(&mut events).await.0, 200);
     assert!(wait_for_line(&mut events, "\"stable\"").await.is_some());
     // From now on, reading the history fails and ends the stream.
-    let history = paths(server.home()).history.join("test/sh.jsonl");
+    let history = paths(server.home()).data.history.join("test/sh.jsonl");
     let _ = std::fs::remove_file(&history);
     std::fs::create_dir_all(&history).unwrap();
     server.request_ok("POST", "/nodes/sh/execute", json!({ "text": "sleep 600", "async": true })).await;

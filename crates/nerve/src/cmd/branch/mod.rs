@@ -44,7 +44,7 @@ pub(crate) async fn command(mut args: BranchArgs) -> Result<()> {
         let message = "too many arguments: expected [RECORDING] INSTRUCTION";
         return Err(Failure::new(USAGE, message).hint("quote an instruction of several words").into());
     };
-    let dirs = ServerPaths::from_env().data_dirs();
+    let dirs = ServerPaths::from_env().data;
     if recording.is_none() {
         check_instruction(instruction, &dirs)?;
     }

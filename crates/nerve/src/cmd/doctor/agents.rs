@@ -138,7 +138,7 @@ async fn start_agent(
         nodes: FactoryConfig {
             server: "doctor".to_string(),
             history_dir: Some(folder.path().join("history")),
-            profile_dir: Some(ServerPaths::from_env().profiles()),
+            profile_dir: Some(ServerPaths::from_env().data.profiles),
             ..FactoryConfig::default()
         },
         ..EngineConfig::default()

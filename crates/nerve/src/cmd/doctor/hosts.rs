@@ -21,8 +21,8 @@ pub(super) const HINT: &str = "repair it with 'nerve doctor --fix'";
 
 /// Checks that every host can be found. A server does not adopt the node of a host whose entry is damaged.
 pub(super) fn check_entries(paths: &ServerPaths) -> Check {
-    let Listing { entries, damaged } = registry::list(&paths.hosts());
-    let summary = format!("{} in {}", entries.len(), paths.hosts().display());
+    let Listing { entries, damaged } = registry::list(&paths.data.hosts);
+    let summary = format!("{} in {}", entries.len(), paths.data.hosts.display());
     let files: Vec<String> = damaged.iter().map(|entry| entry.path.display().to_string()).collect();
     let damaged = damaged.iter().map(DamagedEntry::to_string).collect();
     Check::new("host entries", summarize(summary, damaged)).essential().hint(&format!(
@@ -45,7 +45,7 @@ pub(super) fn check_files(paths: &ServerPaths) -> Check {
 
 /// Makes running hosts repair their files, and waits for them. Failures are printed; the checks show what is left.
 pub(super) async fn repair(paths: &ServerPaths) {
-    let damaged = registry::list(&paths.hosts()).damaged;
+    let damaged = registry::list(&paths.data.hosts).damaged;
     let incomplete = list_incomplete(paths);
     let runtime = paths.runtime.join("hosts");
     let entries = damaged.iter().map(|entry| {
@@ -62,7 +62,7 @@ pub(super) async fn repair(paths: &ServerPaths) {
     }
     let deadline = Instant::now() + REPAIR_TIMEOUT;
     let is_damaged = || {
-        let remaining = registry::list(&paths.hosts()).damaged;
+        let remaining = registry::list(&paths.data.hosts).damaged;
         damaged.iter().any(|entry| remaining.contains(entry))
     };
     let is_incomplete = || incomplete.iter().any(|(entry, _)| !missing_files(entry).is_empty());
@@ -73,7 +73,7 @@ pub(super) async fn repair(paths: &ServerPaths) {
 
 /// Returns the running hosts with missing files.
 fn list_incomplete(paths: &ServerPaths) -> Vec<(Entry, Vec<PathBuf>)> {
-    let alive = registry::entries(&paths.hosts()).into_iter().filter(Entry::is_alive);
+    let alive = registry::entries(&paths.data.hosts).into_iter().filter(Entry::is_alive);
     alive
         .map(|entry| (missing_files(&entry), entry))
         .filter(|(files, _)| !files.is_empty())

@@ -15,15 +15,15 @@ use super::{hosts, servers};
 pub(super) fn check_machine(paths: &ServerPaths) -> Vec<Check> {
     let home = std::env::var_os("NERVE_HOME").filter(|home| !home.is_empty());
     let home = home.map_or_else(|| "not set".to_string(), |home| Path::new(&home).display().to_string());
-    let profiles = paths.profiles();
-    let count = fs::read_dir(&profiles).map(|entries| entries.flatten().count()).unwrap_or(0);
+    let profiles = &paths.data.profiles;
+    let count = fs::read_dir(profiles).map(|entries| entries.flatten().count()).unwrap_or(0);
     vec![
         check_terminals(),
         check_processes(),
         check_runtime_directory(paths),
         check_socket_length(paths),
         check_state_directory(paths),
-        check_writable("history directory", &paths.history),
+        check_writable("history directory", &paths.data.history),
         hosts::check_entries(paths),
         hosts::check_files(paths),
         servers::check_files(paths),

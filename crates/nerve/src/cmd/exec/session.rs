@@ -20,7 +20,7 @@ const HELLO_TIMEOUT: Duration = Duration::from_secs(2);
 /// There is no session of this name.
 pub(crate) fn recording(name: Option<&str>, paths: &ServerPaths) -> Result<Option<PathBuf>> {
     if let Some(name) = name {
-        let session = recordings::find_session(&paths.data_dirs(), name)?;
+        let session = recordings::find_session(&paths.data, name)?;
         return Ok(session.path.map(|path| if session.is_recorded { canonical_path(&path) } else { path }));
     }
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
@@ -28,13 +28,13 @@ pub(crate) fn recording(name: Option<&str>, paths: &ServerPaths) -> Result<Optio
     // The file does not exist, but its folder does while the host is alive.
     let has_folder = |path: &PathBuf| path.parent().is_some_and(Path::is_dir);
     let enclosing = enclosing.or_else(|| variable(UNRECORDED).map(PathBuf::from).filter(has_folder));
-    let by_session = || recordings::find(&paths.data_dirs(), &variable("NERVE_SESSION_ID")?).ok();
+    let by_session = || recordings::find(&paths.data, &variable("NERVE_SESSION_ID")?).ok();
     Ok(enclosing.or_else(by_session).map(|path| canonical_path(&path)))
 }
 
 /// Returns the running host of the session with this file.
 pub(crate) fn find_host(recording: &Path, paths: &ServerPaths) -> Option<Entry> {
-    entries(&paths.hosts()).into_iter().find(|entry| entry.belongs_to(recording) && entry.is_alive())
+    entries(&paths.data.hosts).into_iter().find(|entry| entry.belongs_to(recording) && entry.is_alive())
 }
 
 /// Returns the session's output offset in bytes.

@@ -122,7 +122,7 @@ fn read_recording(path: &Path) -> Result<Input> {
 
 /// Returns the parser of the recorded program's profile, if any.
 fn parser_of(meta: &Meta) -> Option<ParserKind> {
-    let (profiles, _) = nerve_node::profiles::load(Some(&ServerPaths::from_env().profiles()));
+    let (profiles, _) = nerve_node::profiles::load(Some(&ServerPaths::from_env().data.profiles));
     let named = meta.profile.as_deref().and_then(|name| profiles.get(name));
     let of_command = || profiles.for_command(&meta.cmd).filter(|_| !meta.cmd.is_empty());
     let parser = named.or_else(of_command)?.parser;

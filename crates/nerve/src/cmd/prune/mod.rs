@@ -82,13 +82,13 @@ pub(super) async fn run(args: PruneArgs) -> Result<()> {
 fn prune_data(age: Duration, rules: PruneRules, git_snapshots: bool) -> Result<Vec<DataTotals>> {
     let dry_run = rules.dry_run;
     let paths = ServerPaths::from_env();
-    let dirs = paths.data_dirs();
+    let dirs = &paths.data;
     let mut warn = |warning| out::warning(warning);
-    let all = list_recordings(None, &dirs);
+    let all = list_recordings(None, dirs);
     let snapshots = git_snapshots.then(|| GitSnapshots::read(&all));
     let request =
         PruneRecordings { older_than: Some(Seconds::from(age)), dry_run, ..PruneRecordings::default() };
-    let recordings = prune_recordings(&request, &dirs, &mut warn)?;
+    let recordings = prune_recordings(&request, dirs, &mut warn)?;
     let removed = FileTotal { files: recordings.removed.len() as u64, bytes: recordings.bytes };
     let bytes: u64 = all.iter().map(|recording| recording.bytes).sum();
     let kept = FileTotal {
@@ -97,7 +97,7 @@ fn prune_data(age: Duration, rules: PruneRules, git_snapshots: bool) -> Result<V
     };
     let mut data = vec![DataTotals { kind: "recordings", removed, kept }];
     if let Some(snapshots) = snapshots {
-        let (removed, kept) = snapshots.prune(&recordings.removed, &dirs, dry_run, &mut warn);
+        let (removed, kept) = snapshots.prune(&recordings.removed, dirs, dry_run, &mut warn);
         data.push(DataTotals { kind: "git snapshots", removed, kept });
     }
     let others = stored_data::prune(&paths, rules, &mut warn);

@@ -97,14 +97,14 @@ impl DataKind {
 
     fn directory(self, paths: &ServerPaths) -> PathBuf {
         match self {
-            DataKind::Histories => paths.history.clone(),
+            DataKind::Histories => paths.data.history.clone(),
             DataKind::Runs => paths.runs(),
-            DataKind::ProxyLogs => paths.proxies().join("log"),
+            DataKind::ProxyLogs => paths.data.proxies.join("log"),
             DataKind::ServerLogs => paths.state.join("logs"),
             DataKind::Results => paths.results(),
             DataKind::Conversations => paths.conversations(),
-            DataKind::Snapshots => paths.snapshots(),
-            DataKind::SearchIndex => paths.search(),
+            DataKind::Snapshots => paths.data.snapshots.clone(),
+            DataKind::SearchIndex => paths.data.search.clone(),
         }
     }
 
@@ -162,7 +162,8 @@ pub(in crate::cmd) fn prune(
 /// Removes the oldest snapshots that exceed the limit, unless something needs them.
 fn prune_snapshots(paths: &ServerPaths, rules: PruneRules, warn: &mut dyn FnMut(String)) -> StoredData {
     let PruneRules { snapshot_limit: limit, dry_run, .. } = rules;
-    let trimmed = trim_snapshots(&paths.snapshots(), &paths.hosts(), &paths.branches(), limit, dry_run);
+    let data = &paths.data;
+    let trimmed = trim_snapshots(&data.snapshots, &data.hosts, &data.branches, limit, dry_run);
     for (snapshot, error) in &trimmed.failed {
         warn(format!("cannot remove the files of snapshot {snapshot}: {error}"));
     }
@@ -199,7 +200,7 @@ fn remove(path: &Path, root: &Path) -> Result<(), String> {
 
 /// Returns the server in `<proxies>/log/<server>/<session>/<node>.jsonl`.
 fn server_of_proxy_log(path: &Path, paths: &ServerPaths) -> String {
-    let below = path.strip_prefix(paths.proxies().join("log")).ok().and_then(|below| below.iter().next());
+    let below = path.strip_prefix(paths.data.proxies.join("log")).ok().and_then(|below| below.iter().next());
     below.unwrap_or_default().to_string_lossy().into_owned()
 }
 
@@ -259,9 +260,9 @@ mod tests {
     fn only_old_files_that_are_not_in_use_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let paths = ServerPaths::under(dir.path());
-        let gone = file(paths.history.join("s/review/gone.jsonl"), "1234", true);
-        let running = file(paths.history.join("s/running.jsonl"), "12", true);
-        let new = file(paths.history.join("s/new.jsonl"), "1", false);
+        let gone = file(paths.data.history.join("s/review/gone.jsonl"), "1234", true);
+        let running = file(paths.data.history.join("s/running.jsonl"), "12", true);
+        let new = file(paths.data.history.join("s/new.jsonl"), "1", false);
         let lock = File::open(&running).unwrap();
         lock.lock().unwrap();
         let ended =
@@ -270,7 +271,7 @@ mod tests {
             file(paths.runs().join("s/b.jsonl"), "{\"fact\":\"ended\",\"status\":\"failed\"}\n", true);
         let conversation = file(paths.conversations().join("w/c.json"), "{}", true);
         let log = file(paths.state.join("logs/s.log"), "x", true);
-        let snapshot = file(paths.snapshots().join("s-1/1/a"), "12345", false);
+        let snapshot = file(paths.data.snapshots.join("s-1/1/a"), "12345", false);
 
         let of = |all: &[StoredData], kind| *all.iter().find(|data| data.kind == kind).unwrap();
         let planned = pruned(&paths, rules(true));
@@ -305,7 +306,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let paths = ServerPaths::under(dir.path());
         let log = file(paths.state.join("logs/s.log"), "x", true);
-        let proxy_log = file(paths.proxies().join("log/s/default/me.jsonl"), "x", true);
+        let proxy_log = file(paths.data.proxies.join("log/s/default/me.jsonl"), "x", true);
         let lock = File::create(file(paths.lock("s").unwrap(), "", false)).unwrap();
         lock.lock().unwrap();
         pruned(&paths, rules(false));

@@ -196,7 +196,9 @@ fn spec(args: &RecordArgs, paths: &ServerPaths, scratch: Option<&Path>) -> Resul
             Ipc::Tcp(addr) => Some(addr),
         },
         label: label(),
-        end: Some(EndSnapshot { files: (args.target() != RecordingTarget::None).then(|| paths.snapshots()) }),
+        end: Some(EndSnapshot {
+            files: (args.target() != RecordingTarget::None).then(|| paths.data.snapshots.clone()),
+        }),
         viewed: args.daemon.is_some(),
     })
 }

@@ -69,7 +69,7 @@ pub(super) fn prepare_observer(
     let relay = crate::current_exe::path().ok();
     let is_needed = answers_queries || args.events_pipe_fd.is_some() || args.trace_tools;
     // The observer also records tools and the conversation, which branches need.
-    let observer = Observer::prepare(spec, Some(&paths.profiles()), relay.as_deref(), answers_queries)
+    let observer = Observer::prepare(spec, Some(&paths.data.profiles), relay.as_deref(), answers_queries)
         .filter(|observer| is_needed || observer.has_conversations());
     let tracing_problem = match &observer {
         Some(observer) => observer.tracing_problem(),

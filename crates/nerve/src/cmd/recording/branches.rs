@@ -14,7 +14,7 @@ use nerve_cli::recording::{BranchesArgs, PruneArgs};
 
 /// Lists the branch folders.
 pub(super) fn list(args: &BranchesArgs) -> Result<()> {
-    let dirs = ServerPaths::from_env().data_dirs();
+    let dirs = ServerPaths::from_env().data;
     let branches = match &args.server {
         Some(server) => send(server, ListBranches {})?.branches,
         None => {

@@ -80,9 +80,7 @@ pub(crate) fn export(args: &ExportArgs) -> Result<u8> {
 /// Writes the transcript if the format is one of transcripts, and otherwise the content of the terminal.
 fn convert(recording: &Path, format: FormatName, options: Options, out: &mut impl Write) -> Result<u8> {
     let transcript = match format {
-        FormatName::Md | FormatName::Html => {
-            Some(read_recording(recording, &ServerPaths::from_env().data_dirs())?)
-        }
+        FormatName::Md | FormatName::Html => Some(read_recording(recording, &ServerPaths::from_env().data)?),
         _ => None,
     };
     let text = match (&transcript, format.format()) {

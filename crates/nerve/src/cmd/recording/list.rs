@@ -57,7 +57,7 @@ const NUMBERS: [&str; 3] = ["age", "length", "size"];
 
 /// Lists the recordings.
 pub(super) fn list(args: &ListArgs) -> Result<()> {
-    let dirs = ServerPaths::from_env().data_dirs();
+    let dirs = ServerPaths::from_env().data;
     let all = match &args.server {
         Some(server) => {
             send(server, ListRecordings { last: args.last, ..ListRecordings::default() })?.recordings
@@ -147,7 +147,7 @@ pub(super) fn prune(args: &PruneArgs) -> Result<()> {
     };
     let pruned = match &args.server {
         Some(server) => send(server, request)?,
-        None => prune_recordings(&request, &ServerPaths::from_env().data_dirs(), &mut |warning| {
+        None => prune_recordings(&request, &ServerPaths::from_env().data, &mut |warning| {
             out::warning(warning);
         })?,
     };

@@ -73,7 +73,7 @@ fn find(source: &RecordingSelector) -> Result<PathBuf> {
 
 /// Finds a recording by file or name; the newest if `name` is `None`. Copies one of another machine.
 pub(crate) fn find_named(name: Option<&str>) -> Result<PathBuf> {
-    let dirs = ServerPaths::from_env().data_dirs();
+    let dirs = ServerPaths::from_env().data;
     let Some(name) = name else {
         let newest = recordings::newest(&dirs.recordings)?;
         out::note(format_args!("newest recording: {}", newest.display()));

@@ -58,11 +58,11 @@ pub(crate) async fn run(args: &StartArgs) -> Result<()> {
     let engine = Engine::new(engine_config(&config.name, &paths, trace_export.telemetry)?);
     engine.adopt();
     engine.resume_interrupted();
-    tokio::spawn(search::keep_up_to_date(engine.subscribe(), paths.data_dirs()));
+    tokio::spawn(search::keep_up_to_date(engine.subscribe(), paths.data.clone()));
     match settings::load() {
         Ok(settings) => {
             let limit = settings.snapshot_limit.0;
-            tokio::spawn(enforce_snapshot_limit(engine.subscribe(), paths.data_dirs(), limit));
+            tokio::spawn(enforce_snapshot_limit(engine.subscribe(), paths.data.clone(), limit));
         }
         // Nothing is removed by a limit that the user may have raised.
         Err(error) => tracing::warn!(%error, "the size of snapshots is not limited"),
@@ -88,25 +88,25 @@ fn engine_config(server: &str, paths: &ServerPaths, telemetry: Telemetry) -> Res
     Ok(EngineConfig {
         nodes: FactoryConfig {
             server: server.to_string(),
-            history_dir: Some(paths.history.clone()),
-            profile_dir: Some(paths.profiles()),
+            history_dir: Some(paths.data.history.clone()),
+            profile_dir: Some(paths.data.profiles.clone()),
             hook_relay: Some(program.clone()),
             hosting: Some(paths.hosting(program)?),
             panes: paths.panes()?,
-            proxies: Proxies { folder: Some(paths.proxies()), ..Proxies::default() },
+            proxies: Proxies { folder: Some(paths.data.proxies.clone()), ..Proxies::default() },
         },
         runs_dir: Some(paths.runs()),
-        sessions_file: Some(paths.sessions_file()),
+        sessions_file: Some(paths.data.sessions_file.clone()),
         conversations: Some(paths.conversations()),
         results_dir: Some(paths.results()),
-        data_dirs: Some(paths.data_dirs()),
+        data_dirs: Some(paths.data.clone()),
         telemetry,
     })
 }
 
 /// Reports to the parent that the server is listening, and redirects standard output to the log.
 fn report_listening(engine: &Engine, paths: &ServerPaths) -> Result<()> {
-    let damaged = registry::list(&paths.hosts()).damaged;
+    let damaged = registry::list(&paths.data.hosts).damaged;
     let warnings = engine.warnings().iter().cloned().chain(damaged.iter().map(ToString::to_string));
     StartReport::listening(warnings.collect()).send();
     rustix::stdio::dup2_stdout(rustix::stdio::stderr()).context("cannot redirect standard output to the log")

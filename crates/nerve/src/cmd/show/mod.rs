@@ -99,7 +99,7 @@ async fn show_live(entry: Entry, paths: &ServerPaths, name: String, args: &ShowA
 
 /// Prints the output of a running execution until its end.
 async fn print_live(entry: Entry, paths: &ServerPaths) -> Result<u8> {
-    let mut host = HostedBackend::view(entry, paths.hosts(), Window::Keep);
+    let mut host = HostedBackend::view(entry, paths.data.hosts.clone(), Window::Keep);
     loop {
         match host.next().await {
             BackendEvent::Output => out::bytes(host.output())?,

@@ -179,7 +179,7 @@ async fn create(
     let plan_task = tokio::task::spawn_blocking(move || {
         let origin = Origin::read(&file).or_else(|error| saved_origin.ok_or(error))?;
         let options = BranchOptions { server, ..BranchOptions::default() };
-        plan_branch(&origin, at, options, &ServerPaths::from_env().data_dirs())
+        plan_branch(&origin, at, options, &ServerPaths::from_env().data)
     });
     let plan = plan_task.await??;
     let instruction = Instruction {

@@ -90,7 +90,7 @@ pub(super) fn find_in_session(id: &str, recording: &Path, hosts: &[Entry]) -> Re
 /// The id is invalid, or there is no such session or execution.
 pub(crate) fn find_execution(id: &str, named: Option<&str>, paths: &ServerPaths) -> Result<FoundExecution> {
     exec::check_execution_id(id)?;
-    let hosts = entries(&paths.hosts());
+    let hosts = entries(&paths.data.hosts);
     if let Some(recording) = session::recording(named, paths)? {
         let found = find_in_session(id, &recording, &hosts);
         if found.is_ok() || named.is_some() {
@@ -101,7 +101,7 @@ pub(crate) fn find_execution(id: &str, named: Option<&str>, paths: &ServerPaths)
         return Ok(found);
     }
     let unrecorded = recordings::unrecorded(&hosts).into_iter().filter_map(|entry| entry.unrecorded);
-    let mut recordings = unrecorded.chain(Store::new(paths.recordings()).all());
+    let mut recordings = unrecorded.chain(Store::new(paths.data.recordings.clone()).all());
     let Some(found) = recordings.find_map(|recording| find_recorded(id, recording, &hosts)) else {
         return Err(not_found(id, None).into());
     };

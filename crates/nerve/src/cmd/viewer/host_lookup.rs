@@ -29,7 +29,7 @@ pub(crate) async fn find_host(args: &AttachTarget) -> Result<Entry> {
         );
         return Err(Failure::new(USAGE, message).hint(hint).into());
     }
-    let dirs = ServerPaths::from_env().data_dirs();
+    let dirs = ServerPaths::from_env().data;
     let all = entries(&dirs.hosts);
     let name = Name::parse(&args.target).map_err(recordings::lookup_error)?;
     let name = name.in_session(args.session.as_deref());

@@ -16,7 +16,7 @@ pub(crate) fn open_mirror(
     rule: SizeRule,
     size: Option<Size>,
 ) -> Result<TerminalMirror> {
-    let (profiles, errors) = nerve_node::profiles::load(Some(&paths.profiles()));
-    let mirror = TerminalMirror::open(entry, &paths.hosts(), &profiles, rule, size)?;
+    let (profiles, errors) = nerve_node::profiles::load(Some(&paths.data.profiles));
+    let mirror = TerminalMirror::open(entry, &paths.data.hosts, &profiles, rule, size)?;
     Ok(mirror.with_faults(errors.iter().map(ToString::to_string)))
 }

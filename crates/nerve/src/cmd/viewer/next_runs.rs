@@ -31,7 +31,7 @@ impl NextRuns {
     /// # Errors
     /// Runs cannot be watched.
     pub(crate) fn new(id: &str, paths: &ServerPaths) -> Result<NextRuns> {
-        let runs = Runs::watch(id, paths.hosts()).context("cannot wait for the next run")?;
+        let runs = Runs::watch(id, paths.data.hosts.clone()).context("cannot wait for the next run")?;
         Ok(NextRuns { runs, paths: paths.clone() })
     }
 

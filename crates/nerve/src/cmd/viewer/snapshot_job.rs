@@ -83,7 +83,7 @@ fn report(result: SnapshotResult) {
 }
 
 fn take(host: &str, cancelled: &AtomicBool) -> SnapshotResult {
-    let dirs = ServerPaths::from_env().data_dirs();
+    let dirs = ServerPaths::from_env().data;
     let outcome = SnapshotTarget::find(&dirs.hosts, host).and_then(|target| {
         let store = FileStore::new(&dirs.snapshots);
         take_snapshot(target, &SnapshotOptions::default(), &store, Some(cancelled))

@@ -41,7 +41,7 @@ pub(crate) enum ToolFeedEvent {
 impl ToolFeed {
     /// Follows the session with this recording, running or not.
     pub(crate) fn new(recording: &Path) -> ToolFeed {
-        ToolFeed { watch: Watch::start(recording, &ServerPaths::from_env().hosts()), full: false }
+        ToolFeed { watch: Watch::start(recording, &ServerPaths::from_env().data.hosts), full: false }
     }
 
     /// Waits for a change. Cancel-safe.
@@ -84,7 +84,7 @@ fn to_tool_update(update: executions::ExecutionUpdate) -> ToolUpdate {
 /// The id is unknown, or the recording cannot be read.
 pub(crate) fn open(recording: &Path, id: &str) -> Result<OpenedTool> {
     let paths = ServerPaths::from_env();
-    let execution = find_in_session(id, recording, &entries(&paths.hosts()))?;
+    let execution = find_in_session(id, recording, &entries(&paths.data.hosts))?;
     Ok(match execution.location {
         Location::Host(entry) => OpenedTool::Live(Box::new(open_tool_mirror(*entry, &paths)?)),
         Location::Recording(path) if is_long(&path) => {
