@@ -540,7 +540,7 @@ mod tests {
         let chat = format!("{head}\n{prompt}\n{}\n", lines.join("\n"));
         std::fs::write(project.join("chats/session-1-one.jsonl"), chat).unwrap();
         let mut source = source(TranscriptKind::Gemini, home.path(), None);
-        source.session = Some("one".to_string());
+        source.conversation_id = Some("one".to_string());
         let prompt = SentPrompt { text: "go".into(), since: TsNs(0) };
         source.turn(prompt, drawn("half of it")).await.map(|(turn, _)| turn)
     }

@@ -187,6 +187,7 @@ mod tests {
     use super::super::index::IndexState;
     use super::super::progress::SearchProgress;
     use super::super::update::UpdateScope;
+    use super::pattern::MAX_PATTERN;
     use super::*;
     use crate::data_dirs::DataDirs;
     use crate::node_files::NodeKey;

@@ -6,7 +6,7 @@ use regex::{Regex, RegexBuilder};
 use regex_syntax::ParserBuilder;
 
 /// Maximum length of a pattern in bytes.
-const MAX_PATTERN: usize = 4096;
+pub(super) const MAX_PATTERN: usize = 4096;
 
 /// A text to search for.
 #[derive(Debug, Clone)]

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 use nerve_api::reply::NodeProgress;
-use nerve_repl::clock::local_time;
-use nerve_repl::run_display::group_digits;
+use nerve_commands::clock::local_time;
+use nerve_commands::run_display::group_digits;
 use nerve_tui::dashboard::{NodeKey, NodeRow};
 use serde_json::json;
 
