@@ -7,25 +7,35 @@ use tokio::time::timeout;
 /// Limit for any step of a test; exceeded only if the test hangs.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
-const STEP: Duration = Duration::from_millis(5);
+/// Shortest pause between two polls.
+const MIN_PAUSE: Duration = Duration::from_millis(5);
+/// Longest pause between two polls.
+const MAX_PAUSE: Duration = Duration::from_millis(100);
 
-/// Polls `condition` every 5 ms for at most `limit`. Returns whether it became true.
+/// Returns the pause after a poll that began at `start`: twice as long as the poll took. A condition that starts a program thus leaves
+/// most of the processor to the program that it waits for.
+fn pause_after(start: Instant) -> Duration {
+    (start.elapsed() * 2).clamp(MIN_PAUSE, MAX_PAUSE)
+}
+
+/// Polls `condition` like [`wait_for`]. Returns whether it became true.
 #[must_use]
 pub fn wait_until(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
     wait_for(limit, || condition().then_some(())).is_some()
 }
 
-/// Polls for a value every 5 ms for at most `limit`, at least once.
+/// Polls for a value for at most `limit`, at least once. Between two polls it sleeps for 5 ms, or longer if a poll takes long.
 pub fn wait_for<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let deadline = Instant::now() + limit;
     loop {
+        let start = Instant::now();
         if let Some(value) = look() {
             return Some(value);
         }
         if Instant::now() >= deadline {
             return None;
         }
-        std::thread::sleep(STEP);
+        std::thread::sleep(pause_after(start));
     }
 }
 
@@ -37,12 +47,16 @@ pub async fn within_deadline<T>(what: &str, work: impl Future<Output = T>) -> T 
     timeout(DEADLINE, work).await.unwrap_or_else(|_| panic!("timed out: {what}"))
 }
 
-/// Polls `condition` every 5 ms for at most `limit`. Returns whether it became true.
+/// Polls `condition` like [`wait_for`]. Returns whether it became true.
 #[must_use]
 pub async fn wait_until_async(limit: Duration, mut condition: impl AsyncFnMut() -> bool) -> bool {
     let waiting = async {
-        while !condition().await {
-            tokio::time::sleep(STEP).await;
+        loop {
+            let start = Instant::now();
+            if condition().await {
+                return;
+            }
+            tokio::time::sleep(pause_after(start)).await;
         }
     };
     timeout(limit, waiting).await.is_ok()
