@@ -260,16 +260,13 @@ impl Cli {
     /// Parses the command line of this process. Exits with a message if it is invalid.
     pub fn parse_process_args() -> Cli {
         let args = leading_options::move_behind_command(std::env::args_os().collect());
-        let args = dash_prompt::protect(args, Cli::build_command);
+        let args = dash_prompt::protect(args, <Cli as clap::CommandFactory>::command);
+        if let Ok(cli) = Cli::parse_args(&mut <Cli as clap::CommandFactory>::command(), &args) {
+            return cli;
+        }
+        // Arranging the help texts takes longer than parsing, and only errors show them.
         let mut command = Cli::build_command();
-        let result = command.try_get_matches_from_mut(&args).and_then(|mut matches| {
-            let prints_json = json_output::is_requested(&matches);
-            server_conflict::exit_if_found(&matches, prints_json);
-            let cli = <Cli as clap::FromArgMatches>::from_arg_matches_mut(&mut matches)
-                .map_err(|error| error.format(&mut command))?;
-            Ok(Cli { prints_json, ..cli })
-        });
-        result.unwrap_or_else(|mut error| {
+        Cli::parse_args(&mut command, &args).unwrap_or_else(|mut error| {
             let words: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
             suggestions::improve(&mut error, &command, &words);
             if error.use_stderr() && json_output::is_written(&words) {
@@ -277,6 +274,16 @@ impl Cli {
             }
             error.exit()
         })
+    }
+
+    /// Parses a command line. Exits with a message if `--server` is in conflict with an argument.
+    fn parse_args(command: &mut clap::Command, args: &[std::ffi::OsString]) -> clap::error::Result<Cli> {
+        let mut matches = command.try_get_matches_from_mut(args)?;
+        let prints_json = json_output::is_requested(&matches);
+        server_conflict::exit_if_found(&matches, prints_json);
+        let cli = <Cli as clap::FromArgMatches>::from_arg_matches_mut(&mut matches)
+            .map_err(|error| error.format(command))?;
+        Ok(Cli { prints_json, ..cli })
     }
 
     /// Returns the complete command line with its help texts arranged and wrapped for display.
