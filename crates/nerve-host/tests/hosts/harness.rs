@@ -166,16 +166,23 @@ impl TestClient {
 
     /// Waits until the program has written this text after the previously awaited one.
     pub(crate) async fn wait_output(&mut self, text: &str) {
-        while !self.take_output(text) {
+        let mut start = 0;
+        while !self.take_output_after(start, text) {
+            // Searches no output twice, but the text may begin in the last one.
+            start = self.output.len().saturating_sub(text.len());
             self.wait_for(|event| matches!(event, HostEvent::Output { .. }).then_some(())).await;
         }
     }
 
     /// Returns true if the program has written this text after the previously awaited one, and consumes it.
     pub(crate) fn take_output(&mut self, text: &str) -> bool {
-        let at = self.output.windows(text.len()).position(|bytes| bytes == text.as_bytes());
+        self.take_output_after(0, text)
+    }
+
+    fn take_output_after(&mut self, start: usize, text: &str) -> bool {
+        let at = self.output[start..].windows(text.len()).position(|bytes| bytes == text.as_bytes());
         if let Some(at) = at {
-            self.output.drain(..at + text.len());
+            self.output.drain(..start + at + text.len());
         }
         at.is_some()
     }
