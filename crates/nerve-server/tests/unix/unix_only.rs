@@ -33,18 +33,21 @@ async fn connection_ends_when_client_leaves_during_request() {
 async fn slow_reader_loses_events_and_is_notified() {
     let server = TestServer::start();
     let mut slow = server.client().await;
-    slow.request_ok("SUBSCRIBE", json!({ "types": ["NODE_CREATED", "NODE_STOPPED"] })).await;
+    let types = ["NODE_CREATED", "NODE_STOPPED", "NODE_REMOVED"];
+    slow.request_ok("SUBSCRIBE", json!({ "types": types })).await;
     let mut busy = server.client().await;
     busy.request_ok("SUBSCRIBE", json!({ "types": [] })).await;
-    // Events are small: enough of them to fill the socket's buffers and the queue.
-    for round in 0..3000 {
-        let node = json!({ "node_id": format!("n{round}"), "backend": "bash", "history": false });
+    // The queue holds 1024 events, and the socket's buffers about as many: a long name makes the events longer.
+    const ROUNDS: usize = 1000;
+    let name = |round: usize| format!("{round:0>32}");
+    for round in 0..ROUNDS {
+        let node = json!({ "node_id": name(round), "backend": "bash", "history": false });
         busy.request_ok("CREATE_NODE", node.clone()).await;
         busy.request_ok("STOP_NODE", node.clone()).await;
-        // Stopped nodes are stored with each change, which takes time.
+        // Stopped nodes are stored with each change.
         busy.request_ok("REMOVE_NODE", node).await;
     }
-    let last = "n2999";
+    let last = name(ROUNDS - 1);
     let (mut seen, mut dropped) = (0, 0);
     loop {
         let event = slow.line().await.unwrap();
@@ -53,11 +56,11 @@ async fn slow_reader_loses_events_and_is_notified() {
         } else {
             seen += 1;
         }
-        if event["event_type"] == "NODE_STOPPED" && event["node_id"] == last {
+        if event["event_type"] == "NODE_REMOVED" && event["node_id"] == last {
             break;
         }
     }
     assert!(dropped > 0, "too few events to overflow the queue");
-    assert_eq!(seen + dropped, 6000);
+    assert_eq!(seen + dropped, (ROUNDS * types.len()) as u64);
     server.stop().await;
 }
