@@ -257,6 +257,8 @@ fn opencode_settings(base_url: &str) -> serde_json::Value {
     json!({
         "autoupdate": false,
         "share": "disabled",
+        // On a busy machine the first snapshot takes long, and Kilo then opens a dialog about it.
+        "snapshot": false,
         "model": "fake/fake-model",
         "small_model": "fake/fake-model",
         "provider": { "fake": {
