@@ -45,12 +45,26 @@ const STEPS: [&str; 23] = [
     "packages",
 ];
 
-/// Steps that only compile or compute. They use the time in which tests wait, with the lowest priority. `release` comes first: while
-/// it builds in a folder of its own, the tests take cargo's lock of the other one.
-const WHILE_TESTING: [&str; 4] = ["release", "docs", "posix-build", "fuzz"];
-/// Steps after the tests that mostly wait for programs, each list in a process of its own.
-const AFTER_TESTING: [&[&str]; 3] =
-    [&["posix", "doc-tests", "cli-reference"], &["blocks", "examples"], &["python", "packages"]];
+/// Steps before the tests. The last of them builds what the tests run.
+const BEFORE_TESTING: [&str; 10] = [
+    "fmt",
+    "lock",
+    "no-foreign",
+    "words",
+    "system-calls",
+    "circles",
+    "capabilities",
+    "vendor",
+    "clippy",
+    "build",
+];
+/// Steps that only compile or compute. They use the time that the steps above and the tests leave, with the lowest priority. The first
+/// builds in a folder of its own, so it does not hold cargo's lock of the other one.
+const IN_BACKGROUND: [&str; 4] = ["release", "docs", "posix-build", "fuzz"];
+/// Steps that need the program and nothing of the steps above.
+const AFTER_BUILD: [&str; 2] = ["python", "packages"];
+/// Steps after those above that mostly wait for programs, each list in a process of its own.
+const AFTER_ALL: [&[&str]; 2] = [&["posix", "doc-tests", "cli-reference"], &["blocks", "examples"]];
 
 impl Options {
     /// Parses `--quick` and `--only STEP,STEP`.
@@ -74,18 +88,18 @@ impl Options {
     }
 }
 
-/// Runs the steps and returns `true` if none failed. After a failed step the others still run. After a failed build, no later
-/// step does.
+/// Runs the steps and returns `true` if none failed. After a failed step the others still run. After a failed build, none begins but
+/// those in the background.
 pub(crate) fn run(options: &Options) -> anyhow::Result<bool> {
     let mut run = Run { project: Project::find()?, quick: options.quick, suite: Suite::default() };
     let mut report = Report::new(&options.only);
-    // Selected steps run in order, with their output as it comes.
-    let (before, after) = STEPS.split_at(STEPS.iter().position(|step| *step == "test").unwrap_or_default());
-    let has_built = run.steps(&mut report, before);
-    match (has_built, options.only.is_empty()) {
-        (false, _) => {}
-        (true, false) => _ = run.steps(&mut report, after),
-        (true, true) => run.concurrently(&mut report)?,
+    if options.only.is_empty() {
+        run.concurrently(&mut report)?;
+    } else {
+        // Selected steps run in order, with their output as it comes.
+        let (before, after) =
+            STEPS.split_at(STEPS.iter().position(|step| *step == "test").unwrap_or_default());
+        _ = run.steps(&mut report, before) && run.steps(&mut report, after);
     }
     print_summary(&report, &run.suite);
     Ok(report.all_passed())
@@ -104,13 +118,21 @@ impl Run {
         steps.iter().copied().fold(true, |_, step| report.step(step, || self.step(step)))
     }
 
-    /// Runs the tests and all later steps.
+    /// Runs all steps, as many at once as the processors allow.
     fn concurrently(&mut self, report: &mut Report) -> anyhow::Result<()> {
-        let while_testing = StepProcess::start(&self.project, self.quick, &WHILE_TESTING, true)?;
+        // Mostly waits for the network.
+        let setup = self.start(&["setup"], false)?;
+        let background = self.start(&IN_BACKGROUND, true)?;
+        let has_built = self.steps(report, &BEFORE_TESTING);
+        setup.finish(report)?;
+        if !has_built {
+            return background.finish(report);
+        }
         self.steps(report, &["test"]);
-        while_testing.finish(report)?;
-        let start = |steps| (steps, StepProcess::start(&self.project, self.quick, steps, false));
-        for (steps, process) in AFTER_TESTING.map(start) {
+        let start = |steps| (steps, self.start(steps, false));
+        let after_build = start(&AFTER_BUILD);
+        background.finish(report)?;
+        for (steps, process) in [after_build].into_iter().chain(AFTER_ALL.map(start)) {
             match process {
                 Ok(process) => process.finish(report)?,
                 // The other processes have started and end by themselves.
@@ -118,6 +140,11 @@ impl Run {
             }
         }
         Ok(())
+    }
+
+    /// Starts steps in a process of their own, with `nice` at the lowest priority.
+    fn start(&self, steps: &'static [&'static str], nice: bool) -> anyhow::Result<StepProcess> {
+        StepProcess::start(&self.project, self.quick, steps, nice)
     }
 
     fn step(&mut self, name: &str) -> anyhow::Result<Outcome> {
@@ -134,7 +161,7 @@ impl Run {
             "capabilities" => matrix::check(project),
             "vendor" => vendored::check(project, quick),
             "clippy" => clippy(project),
-            "build" => cargo(project, &with_all(&["build", "--workspace", "--all-targets", "--locked"])),
+            "build" => build(project),
             "test" => self.suite.run(project, quick),
             "release" => cargo(project, &["build", "--release", "--locked", "--package", "nerve"]),
             "docs" => docs(project),
@@ -239,6 +266,12 @@ fn clippy(project: &Project) -> anyhow::Result<Outcome> {
     Ok(Outcome::passed())
 }
 
+/// Builds the program and all tests. Benchmarks are left out: clippy checks them, and `cargo xtask bench` builds them.
+fn build(project: &Project) -> anyhow::Result<Outcome> {
+    let targets = ["--workspace", "--lib", "--bins", "--examples", "--tests"];
+    cargo(project, &with_all(&[&["build", "--locked"], &targets[..]].concat()))
+}
+
 /// Returns a cargo command with the features added.
 fn with_all<'a>(command: &[&'a str]) -> Vec<&'a str> {
     command.iter().copied().chain(FEATURES).collect()
@@ -270,9 +303,14 @@ mod tests {
     }
 
     #[test]
-    fn each_later_step_has_one_process() {
-        let steps = WHILE_TESTING.iter().chain(AFTER_TESTING.into_iter().flatten());
-        assert!(STEPS.iter().skip_while(|step| **step != "test").skip(1).eq(steps));
+    fn each_step_runs_once() {
+        let mut steps = vec!["setup", "test"];
+        steps.extend(BEFORE_TESTING.iter().chain(&IN_BACKGROUND).chain(&AFTER_BUILD));
+        steps.extend(AFTER_ALL.into_iter().flatten());
+        steps.sort_unstable();
+        let mut all = STEPS;
+        all.sort_unstable();
+        assert_eq!(steps, all);
     }
 
     #[test]
