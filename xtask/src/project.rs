@@ -12,6 +12,9 @@ pub(crate) const FEATURES: [&str; 2] = ["--features", "nerve/otel,nerve/cluster"
 /// Features of packages. The client of NATS would make the program larger for the few who need it.
 pub(crate) const PACKAGE_FEATURES: [&str; 2] = ["--features", "nerve/otel"];
 
+/// Settings of cargo in CI, which builds everything once: it leaves out the state for a next build, and line numbers in backtraces.
+const SINGLE_BUILD: [(&str, &str); 2] = [("CARGO_INCREMENTAL", "0"), ("CARGO_PROFILE_DEV_DEBUG", "0")];
+
 /// The checkout and its target folder.
 pub(crate) struct Project {
     /// Folder of the workspace's `Cargo.toml`.
@@ -43,6 +46,9 @@ impl Project {
         };
         for name in std::env::vars_os().map(|(name, _)| name).filter(describes_xtask) {
             command.env_remove(name);
+        }
+        if self.ci {
+            command.envs(SINGLE_BUILD);
         }
         command
     }
