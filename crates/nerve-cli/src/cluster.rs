@@ -36,6 +36,13 @@ EXAMPLES
     /// Leave the cluster; the nodes of this machine stay
     #[command(after_long_help = "EXAMPLES\n  nerve cluster leave")]
     Leave,
+    /// Remove a machine that no longer exists, so that its name is free
+    #[command(after_long_help = "\
+A machine keeps its name while it is away. Steps that ran there stay in doubt until you decide on them.
+
+EXAMPLES
+  nerve cluster remove build")]
+    Remove(RemoveArgs),
     /// List the members, and show the state of this machine
     #[command(after_long_help = "\
 Reads the members from the broker. If it does not reply, prints the last members that this machine's server saw; in JSON they are in
@@ -61,6 +68,13 @@ matches, so that it may run more than once; 'fail' fails it, and the run.
 EXAMPLES
   nerve cluster decide r-0abcdefgh-123456 build retry")]
     Decide(DecideArgs),
+}
+
+/// Arguments of `nerve cluster remove`.
+#[derive(Debug, Args)]
+pub struct RemoveArgs {
+    /// Name in 'nerve cluster status'
+    pub name: String,
 }
 
 /// Arguments of `nerve cluster runs`.

@@ -1,7 +1,8 @@
 //! `nerve machine` and `nerve connect`: the servers of other machines.
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use nerve_commands::machine_command::MachineCommand;
+use nerve_commands::node_command::Seconds;
 
 /// Arguments of `nerve machine`.
 #[derive(Debug, Args)]
@@ -13,10 +14,48 @@ EXAMPLES
   nerve session list --server machine://work")]
 pub struct MachineArgs {
     #[command(subcommand)]
-    pub command: MachineCommand,
+    pub command: MachineSubcommand,
     /// Print as JSON
     #[arg(short, long, global = true)]
     pub json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum MachineSubcommand {
+    #[command(flatten)]
+    Remote(MachineCommand),
+    /// Let a machine of the cluster end its steps and begin no other, before maintenance
+    #[command(after_long_help = "\
+Steps of runs that were offered to the machine go to other members. Waits until the steps that run there have ended. The drain stays after
+a restart of the machine, until 'nerve machine undrain'. A machine that is away can be drained too. Needs '--features cluster'.
+
+EXAMPLES
+  nerve machine drain build
+  nerve machine drain build --timeout 600 && ssh build sudo reboot")]
+    Drain(DrainArgs),
+    /// Let a drained machine of the cluster begin steps again
+    #[command(after_long_help = "EXAMPLES\n  nerve machine undrain build")]
+    Undrain(UndrainArgs),
+}
+
+/// Arguments of `nerve machine drain`.
+#[derive(Debug, Args)]
+pub struct DrainArgs {
+    /// Name in 'nerve cluster status' [default: this machine]
+    pub name: Option<String>,
+    /// Return at once, while steps run
+    #[arg(long = "no-wait", conflicts_with = "timeout")]
+    pub no_wait: bool,
+    /// Seconds to wait for the steps; the drain stays [default: no limit]
+    #[arg(short, long, value_name = "SECONDS", allow_negative_numbers = true)]
+    pub timeout: Option<Seconds>,
+}
+
+/// Arguments of `nerve machine undrain`.
+#[derive(Debug, Args)]
+pub struct UndrainArgs {
+    /// Name in 'nerve cluster status' [default: this machine]
+    pub name: Option<String>,
 }
 
 /// Arguments of `nerve connect`.

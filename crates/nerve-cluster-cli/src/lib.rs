@@ -2,6 +2,7 @@
 //! feature `cluster`.
 #![warn(missing_docs)]
 
+mod drain;
 mod graph;
 mod membership;
 mod run_view;
@@ -16,6 +17,7 @@ use nerve_commands::out;
 use nerve_member::{ClusterRuns, Creation, MemberError, MemberPaths, StreamSettings};
 use nerve_server::paths::ServerPaths;
 
+pub use drain::{drain, undrain};
 pub use graph::run_graph;
 pub use membership::diagnose;
 pub use server_membership::ServerMembership;
@@ -34,6 +36,7 @@ pub async fn run(args: ClusterArgs) -> Result<()> {
         }
         ClusterCommand::Join(args) => membership::join(&paths, &commands, args, Creation::Refuse, json).await,
         ClusterCommand::Leave => membership::leave(&commands, json).await,
+        ClusterCommand::Remove(args) => membership::remove(&commands, &args.name, json).await,
         ClusterCommand::Status => {
             let status = out::progress("asking the broker", commands.status()).await.map_err(failure)?;
             status::print(&status, json)

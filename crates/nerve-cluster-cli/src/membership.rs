@@ -107,6 +107,15 @@ pub(crate) async fn leave(membership: &Membership, prints_json: bool) -> Result<
     Ok(())
 }
 
+/// Removes a machine that no longer exists.
+pub(crate) async fn remove(membership: &Membership, name: &str, prints_json: bool) -> Result<()> {
+    out::progress("asking the broker", membership.remove(name)).await.map_err(failure)?;
+    if prints_json {
+        return out::json(&json!({ "machine_name": name, "removed": true }));
+    }
+    out::line(format_args!("machine '{name}' is removed"))
+}
+
 /// Creates the configuration. Paths become absolute, because the server has another working directory.
 fn configure(args: JoinArgs) -> Result<ClusterConfig> {
     let absolute = |path: Option<PathBuf>| {

@@ -141,6 +141,9 @@ impl RunView<'_> {
             Err(NoMachine::NoFreeSlot) if is_due => {
                 Some("no member that matches has a free slot".to_string())
             }
+            Err(NoMachine::NoneAccepts) if is_due => {
+                Some("each member that matches is drained or has no slots".to_string())
+            }
             _ => None,
         }
     }

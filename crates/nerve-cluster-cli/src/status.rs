@@ -4,7 +4,7 @@ use anyhow::Result;
 use nerve_commands::failure::{FAILED, Failure};
 use nerve_commands::out;
 use nerve_commands::run_display::format_duration;
-use nerve_member::{MemberInfo, MemberState, MembershipStatus};
+use nerve_member::{AwayMember, DrainState, MemberInfo, MemberList, MemberState, MembershipStatus};
 use serde_json::json;
 
 /// Prints the members and the state of this machine. Fails unless this machine is a member.
@@ -51,6 +51,7 @@ fn print_json(status: &MembershipStatus) -> Result<()> {
         "machine_id": status.machine_id,
         "server": status.server,
         "members": status.members.as_ref().ok().map(|list| &list.members),
+        "away": status.members.as_ref().ok().map(|list| &list.away),
         "unsupported": status.members.as_ref().map_or(0, |list| list.unsupported),
         "error": error.map(ToString::to_string),
         "hint": error.map(nerve_member::MemberError::hint),
@@ -58,18 +59,18 @@ fn print_json(status: &MembershipStatus) -> Result<()> {
 }
 
 fn print_members(status: &MembershipStatus) -> Result<()> {
-    let known = status.server.as_ref().map(|server| &server.list.members);
-    let (members, are_current) = match &status.members {
+    let known = status.server.as_ref().map(|server| &server.list);
+    let (list, are_current) = match &status.members {
         Ok(list) => {
             if list.unsupported > 0 {
                 out::warning(format_args!("{} members have a later version of nerve", list.unsupported));
             }
             for name in list.shared_names() {
                 out::warning(format_args!(
-                    "several members are named '{name}': 'on: {name}' runs on any of them"
+                    "several members are named '{name}': 'on: {name}' selects the one that joined with it"
                 ));
             }
-            (Some(&list.members), true)
+            (Some(list), true)
         }
         Err(error) => {
             out::warning(error);
@@ -77,7 +78,8 @@ fn print_members(status: &MembershipStatus) -> Result<()> {
             (known, false)
         }
     };
-    let Some(members) = members.filter(|members| !members.is_empty()) else {
+    let is_empty = |list: &&MemberList| list.members.is_empty() && list.away.is_empty();
+    let Some(list) = list.filter(|list| !is_empty(list)) else {
         out::note("no members known");
         return Ok(());
     };
@@ -86,26 +88,51 @@ fn print_members(status: &MembershipStatus) -> Result<()> {
     }
     let row = |member: &MemberInfo| {
         let age = |ms: u64| if are_current { format_duration(ms as f64 / 1_000.0) } else { String::new() };
-        let is_own = Some(member.machine_id) == status.machine_id;
-        let id = member.machine_id.to_string();
         vec![
             member.machine_name.clone(),
-            id.get(..8).unwrap_or(&id).to_string(),
+            short(member.machine_id.to_string()),
             member.boot.to_string(),
             age(member.lease_age_ms),
             age(member.member_for_ms),
             member.version.clone(),
-            member.slots.to_string(),
+            format!("{}/{}", member.running_steps, member.slots),
             member.labels.iter().cloned().collect::<Vec<_>>().join(" "),
-            if is_own { "this machine" } else { "" }.to_string(),
+            remarks(Some(member.machine_id) == status.machine_id, drain(member)),
         ]
     };
-    let rows: Vec<Vec<String>> = members.iter().map(row).collect();
+    let mut rows: Vec<Vec<String>> = list.members.iter().map(row).collect();
+    rows.extend(list.away.iter().map(away_row));
     out::table_with_numbers(
-        &["machine", "id", "starts", "lease age", "member for", "version", "slots", "labels", ""],
+        &["machine", "id", "starts", "lease age", "member for", "version", "steps", "labels", ""],
         &rows,
-        &["starts", "slots"],
+        &["starts", "steps"],
     )
+}
+
+fn away_row(away: &AwayMember) -> Vec<String> {
+    let remark = if away.is_drained { "away, drained" } else { "away" };
+    let mut row = vec![away.machine_name.clone(), short(away.machine_id.to_string())];
+    row.resize(8, String::new());
+    row.push(remark.to_string());
+    row
+}
+
+fn short(id: String) -> String {
+    id.get(..8).map_or(id.clone(), str::to_string)
+}
+
+/// Returns the state of a drain as a remark.
+fn drain(member: &MemberInfo) -> &'static str {
+    match member.drain {
+        None => "",
+        Some(DrainState::Requested | DrainState::Draining) => "draining",
+        Some(DrainState::Drained) => "drained",
+    }
+}
+
+fn remarks(is_own: bool, drain: &str) -> String {
+    let own = if is_own { "this machine" } else { "" };
+    [own, drain].into_iter().filter(|remark| !remark.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
 /// Returns the state as a part of a sentence.

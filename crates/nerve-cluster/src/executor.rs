@@ -161,21 +161,29 @@ impl Execution {
         }
     }
 
-    /// Returns the next action. `state` is current; `has_identity`: the machine has its identity for certain.
-    pub(crate) fn act(&mut self, now: BootTime, has_identity: bool, state: &RunState) -> Option<Action> {
+    /// Returns the next action. `state` is current; `has_identity`: the machine has its identity for certain; `accepts_steps`: it may
+    /// begin attempts.
+    pub(crate) fn act(
+        &mut self,
+        now: BootTime,
+        has_identity: bool,
+        accepts_steps: bool,
+        state: &RunState,
+    ) -> Option<Action> {
         let can_begin = has_identity && self.lease.is_fresh(now);
+        let can_start = can_begin && accepts_steps;
         let claim = self.claim(state);
         match (claim, &self.turn) {
-            (Claim::Offered, Turn::New) if can_begin => {
+            (Claim::Offered, Turn::New) if can_start => {
                 self.turn = Turn::Preparing;
                 Some(Action::Prepare)
             }
-            (Claim::Offered, Turn::Ready { node, offset }) if can_begin => {
+            (Claim::Offered, Turn::Ready { node, offset }) if can_start => {
                 let (step, attempt, by) = (self.id.step.clone(), self.id.attempt, self.me);
                 let (node, offset) = (node.clone(), *offset);
                 Some(Action::Append(RecordKind::Started { step, attempt, by, node, offset }))
             }
-            (Claim::Offered, Turn::PreparationFailed(error)) if can_begin => {
+            (Claim::Offered, Turn::PreparationFailed(error)) if can_start => {
                 let (step, attempt, by) = (self.id.step.clone(), self.id.attempt, self.me);
                 Some(Action::Append(RecordKind::PreparationFailed {
                     step,

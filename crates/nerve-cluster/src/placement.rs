@@ -33,6 +33,8 @@ pub struct MachineInfo {
     pub labels: BTreeSet<String>,
     /// Number of steps that it can begin now.
     pub free_slots: u32,
+    /// False if it begins no step at all: it has no slots, or it is drained.
+    pub accepts_steps: bool,
     /// Workspaces that it has.
     pub workspaces: BTreeSet<String>,
 }
@@ -56,8 +58,10 @@ pub enum Reason {
 pub enum NoMachine {
     /// No present machine has the name and the labels.
     NoMatch,
-    /// All matching machines are busy.
+    /// All matching machines that accept steps are busy.
     NoFreeSlot,
+    /// No matching machine accepts steps.
+    NoneAccepts,
 }
 
 /// A step that waits for a machine.
@@ -69,8 +73,8 @@ pub struct WaitingStep {
     pub reason: NoMachine,
 }
 
-/// Chooses a machine: name and labels exclude, as does a lack of free slots; then the workspace decides, then the number of free
-/// slots, then the lowest id.
+/// Chooses a machine that accepts steps: name and labels exclude, as does a lack of free slots; then the workspace decides, then the
+/// number of free slots, then the lowest id.
 ///
 /// # Errors
 /// [`NoMachine`] if none remains.
@@ -79,10 +83,17 @@ pub fn place(requirement: &Requirement, machines: &[MachineInfo]) -> Result<(Mac
         requirement.workspace.as_ref().is_some_and(|workspace| machine.workspaces.contains(workspace))
     };
     let matching = || machines.iter().filter(|machine| requirement.matches(machine));
-    let candidates = || matching().filter(|machine| machine.free_slots > 0);
+    let accepting = || matching().filter(|machine| machine.accepts_steps);
+    let candidates = || accepting().filter(|machine| machine.free_slots > 0);
     let rank = |machine: &&MachineInfo| (has_workspace(machine), machine.free_slots, Reverse(machine.id));
     let Some(chosen) = candidates().max_by_key(rank) else {
-        return Err(if matching().next().is_some() { NoMachine::NoFreeSlot } else { NoMachine::NoMatch });
+        return Err(if accepting().next().is_some() {
+            NoMachine::NoFreeSlot
+        } else if matching().next().is_some() {
+            NoMachine::NoneAccepts
+        } else {
+            NoMachine::NoMatch
+        });
     };
     let reason = if requirement.machine.is_some() {
         Reason::Named
@@ -116,7 +127,8 @@ mod tests {
 
     fn machine(id: u128, labels: &str, free_slots: u32, workspaces: &str) -> MachineInfo {
         let (labels, workspaces) = (set(labels), set(workspaces));
-        MachineInfo { id: MachineId(id), name: format!("m{id}"), labels, free_slots, workspaces }
+        let (name, accepts_steps) = (format!("m{id}"), id != 5);
+        MachineInfo { id: MachineId(id), name, labels, free_slots, accepts_steps, workspaces }
     }
 
     fn choose(requirement: &Requirement) -> Result<(u128, Reason), NoMachine> {
@@ -125,6 +137,7 @@ mod tests {
             machine(2, "linux", 2, "shop"),
             machine(3, "linux", 5, ""),
             machine(4, "mac", 5, ""),
+            machine(5, "linux mac drained", 9, "shop"),
         ];
         place(requirement, &machines).map(|(id, reason)| (id.0, reason))
     }
@@ -150,5 +163,6 @@ mod tests {
         assert_eq!(choose(&labelled("mac")), Ok((4, Reason::OnlyCandidate)));
         assert_eq!(choose(&labelled("linux gpu")), Err(NoMachine::NoFreeSlot));
         assert_eq!(choose(&labelled("mac gpu")), Err(NoMachine::NoMatch));
+        assert_eq!(choose(&labelled("drained")), Err(NoMachine::NoneAccepts));
     }
 }

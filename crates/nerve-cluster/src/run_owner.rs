@@ -185,8 +185,9 @@ impl RunOwner {
         };
         match attempt.state {
             AttemptState::Offered => {
-                let is_present = machines.iter().any(|machine| machine.id == attempt.machine);
-                (can_offer && !is_present).then(|| offer(state, step, number, machines))
+                let is_available =
+                    machines.iter().any(|machine| machine.id == attempt.machine && machine.accepts_steps);
+                (can_offer && !is_available).then(|| offer(state, step, number, machines))
             }
             AttemptState::Started { .. } if !self.is_lost(now, id, attempt) => None,
             // Without a machine for the next attempt, the step is shown as in doubt.

@@ -169,6 +169,8 @@ struct Context<'a> {
     me: Instance,
     times: LeaseTimes,
     has_identity: bool,
+    /// False if this machine is drained, as far as known.
+    accepts_steps: bool,
     machines: &'a [MachineInfo],
 }
 
@@ -204,11 +206,13 @@ impl ServerCore {
         if let Some(request) = self.identity.poll(now) {
             self.outbox.send(Route::Identity, request);
         }
+        let own = self.machines.iter().find(|machine| machine.id == self.me.machine);
         let context = Context {
             now,
             me: self.me,
             times: self.times,
             has_identity: self.identity.is_held(now),
+            accepts_steps: own.is_none_or(|own| own.accepts_steps),
             machines: &self.machines,
         };
         match affected {
@@ -450,7 +454,7 @@ impl Run {
         }
         let state = self.journal.state();
         let next = self.executions.values_mut().find_map(|execution| {
-            let action = execution.act(context.now, context.has_identity, state)?;
+            let action = execution.act(context.now, context.has_identity, context.accepts_steps, state)?;
             Some((execution.id().clone(), action))
         });
         let Some((attempt, action)) = next else { return false };

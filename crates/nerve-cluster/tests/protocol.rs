@@ -138,7 +138,12 @@ fn attempt() -> AttemptId {
 
 fn machine(id: u128) -> MachineInfo {
     let (labels, workspaces) = (BTreeSet::new(), BTreeSet::new());
-    MachineInfo { id: MachineId(id), name: format!("m{id}"), labels, free_slots: 1, workspaces }
+    let (id, name) = (MachineId(id), format!("m{id}"));
+    MachineInfo { id, name, labels, free_slots: 1, accepts_steps: true, workspaces }
+}
+
+fn drained(id: u128) -> MachineInfo {
+    MachineInfo { accepts_steps: false, ..machine(id) }
 }
 
 fn prepared() -> Input {
@@ -160,6 +165,42 @@ fn offered_steps_take_the_slots_of_their_machines() {
     let machines: Vec<_> =
         cluster.state().steps.values().map(|step| step.current().unwrap().1.machine).collect();
     assert_eq!(machines, [MachineId(1), MachineId(3)]);
+}
+
+#[test]
+fn offer_to_a_drained_machine_moves() {
+    let mut cluster = Cluster::new();
+    let mut owner = cluster.start(OTHER, &[1]);
+    let place = |cluster: &Cluster| {
+        let state = cluster.state();
+        let (number, attempt) = state.steps[&attempt().step].current().unwrap();
+        (number, attempt.machine)
+    };
+    assert_eq!(place(&cluster), (1, MachineId(1)));
+    // No other machine can run it.
+    cluster.input(&mut owner, Input::Machines(vec![drained(1)]));
+    assert_eq!(place(&cluster), (1, MachineId(1)));
+    let waiting = owner.core.waiting_steps(BootTime(cluster.now), &run());
+    assert!(matches!(waiting[..], [WaitingStep { reason: NoMachine::NoneAccepts, .. }]), "{waiting:?}");
+    cluster.input(&mut owner, Input::Machines(vec![drained(1), machine(3)]));
+    assert_eq!(place(&cluster), (1, MachineId(3)));
+}
+
+#[test]
+fn drained_machine_begins_nothing() {
+    let mut cluster = Cluster::new();
+    let mut process = cluster.start(ME, &[1]);
+    assert!(process.has(&Effect::Prepare { attempt: attempt() }));
+    cluster.input(&mut process, Input::Machines(vec![drained(1)]));
+    cluster.input(&mut process, prepared());
+    cluster.pass(10, &mut [&mut process]);
+    assert_eq!(cluster.attempt_state(), AttemptState::Offered);
+    cluster.input(&mut process, Input::Machines(vec![machine(1)]));
+    assert!(process.has(&Effect::TypePrompt { attempt: attempt() }), "{:?}", process.effects);
+    // What has begun ends.
+    cluster.input(&mut process, Input::Machines(vec![drained(1)]));
+    cluster.input(&mut process, finished());
+    assert!(matches!(cluster.attempt_state(), AttemptState::Finished { .. }));
 }
 
 /// Returns a cluster and a process that has typed the step's prompt.

@@ -21,7 +21,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::ClusterConfig;
-use crate::member_list::{MemberList, Presence};
+use crate::member_list::{MemberList, Presence, StepActivity};
 use crate::status::{MemberState, StatusFile};
 use crate::step_executor::StepExecutor;
 use crate::step_graph::StepGraph;
@@ -308,14 +308,20 @@ impl MemberDriver {
         self.runs.keys().filter(has_ended).cloned().collect()
     }
 
-    /// Frees the slots of attempts that were prepared and then offered to another machine.
+    /// Returns true if this machine is drained, as far as known.
+    fn is_drained(&self) -> bool {
+        self.members.is_drained(self.me.machine)
+    }
+
+    /// Frees the slots of attempts that were prepared and then offered to another machine, or that this machine does not begin.
     fn release_slots(&self) {
         let is_ours = |attempt: &AttemptId| {
             let state = self.core.run(&attempt.run);
             let found = state.and_then(|state| state.attempt(&attempt.step, attempt.attempt));
             found.is_some_and(|found| match found.state {
                 AttemptState::Offered => {
-                    found.machine == self.me.machine && state.is_some_and(|state| !state.has_failed())
+                    let is_open = state.is_some_and(|state| !state.has_failed());
+                    found.machine == self.me.machine && is_open && !self.is_drained()
                 }
                 // In doubt, this process may resume it once its leases are back.
                 AttemptState::Started { by } | AttemptState::InDoubt { by } => by == self.me,
@@ -328,7 +334,8 @@ impl MemberDriver {
     /// Returns the description of this machine for its lease.
     fn presence(&self, now: BootTime) -> Presence {
         let member_for = self.joined.and_then(|joined| now.since(joined)).unwrap_or_default();
-        Presence::new(&self.config, member_for)
+        let activity = StepActivity { running: self.steps.running_steps(), is_drained: self.is_drained() };
+        Presence::new(&self.config, member_for, activity)
     }
 
     /// Updates the status file.

@@ -61,6 +61,12 @@ pub enum MemberError {
         /// The machine that has it.
         holder: MachineId,
     },
+    /// The cluster has no such machine.
+    #[error("the cluster has no machine '{0}'")]
+    NoMachine(String),
+    /// The machine is a member now.
+    #[error("machine '{0}' is a member")]
+    IsMember(String),
     /// The graph cannot run on several machines.
     #[error("the graph cannot run in a cluster: {0}")]
     Graph(String),
@@ -121,15 +127,17 @@ impl MemberError {
     /// Returns the kind.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            MemberError::NotConfigured | MemberError::NoCluster { .. } | MemberError::NoRun(_) => {
-                ErrorKind::NotFound
-            }
+            MemberError::NotConfigured
+            | MemberError::NoCluster { .. }
+            | MemberError::NoRun(_)
+            | MemberError::NoMachine(_) => ErrorKind::NotFound,
             MemberError::AlreadyConfigured(_) | MemberError::NameTaken { .. } | MemberError::RunExists(_) => {
                 ErrorKind::AlreadyExists
             }
-            MemberError::Graph(_) | MemberError::NotInDoubt { .. } | MemberError::RunFailed { .. } => {
-                ErrorKind::InvalidRequest
-            }
+            MemberError::Graph(_)
+            | MemberError::NotInDoubt { .. }
+            | MemberError::RunFailed { .. }
+            | MemberError::IsMember(_) => ErrorKind::InvalidRequest,
             MemberError::LaterVersion(_) => ErrorKind::Api,
             MemberError::StartUnknown { .. } => ErrorKind::Network,
             MemberError::NotPrivate { .. } => ErrorKind::Permission,
@@ -159,7 +167,11 @@ impl MemberError {
             MemberError::NoCluster { cluster, broker } => {
                 format!("check the name, or create it: nerve cluster init {cluster} --broker {broker}")
             }
-            MemberError::NameTaken { .. } => "choose another name: --name NAME".to_string(),
+            MemberError::NameTaken { name, .. } => format!(
+                "choose another name: --name NAME; if that machine no longer exists, run on a member: nerve cluster remove {name}"
+            ),
+            MemberError::NoMachine(_) => "list the machines: nerve cluster status".to_string(),
+            MemberError::IsMember(_) => "leave the cluster on that machine: nerve cluster leave".to_string(),
             MemberError::Graph(_) => {
                 "change the graph, or run it on one machine, without `on`: nerve graph run FILE".to_string()
             }

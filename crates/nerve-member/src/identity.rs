@@ -40,19 +40,12 @@ impl Identity {
     /// # Errors
     /// [`MemberError::IdentityInUse`], or the file is damaged or cannot be written.
     pub(crate) fn take(paths: &MemberPaths, timeout: Duration) -> Result<Identity, MemberError> {
-        let (lock_path, path) = (paths.lock(), paths.identity());
-        files::private_folder(paths.state()).map_err(|error| MemberError::write(paths.state(), &error))?;
-        let lock = Lock::take(&lock_path, timeout).map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => MemberError::IdentityInUse(lock_path),
-            _ => MemberError::write(&lock_path, &error),
-        })?;
+        let (lock, path) = (take_lock(paths, timeout)?, paths.identity());
         // A crashed process leaves its status.
         let _ = std::fs::remove_file(paths.status());
         let stored = read(&path)?;
-        let (machine_id, starts) = stored.map_or_else(
-            || (MachineId(Uuid::new_v4().as_u128()), 0),
-            |stored| (stored.machine_id, stored.boot),
-        );
+        let (machine_id, starts) =
+            stored.map_or_else(|| (new_id(), 0), |stored| (stored.machine_id, stored.boot));
         let boot = starts.checked_add(1).ok_or_else(|| MemberError::invalid(path.display(), "boot"))?;
         write(paths, &StoredIdentity { machine_id, boot })
             .map_err(|error| MemberError::write(&path, &error))?;
@@ -74,6 +67,36 @@ impl Identity {
 /// The file is damaged or cannot be read.
 pub(crate) fn machine_id(paths: &MemberPaths) -> Result<Option<MachineId>, MemberError> {
     Ok(read(&paths.identity())?.map(|stored| stored.machine_id))
+}
+
+/// Returns the id of this machine. Creates it if the machine was never a member. Blocking, for at most `timeout`.
+///
+/// # Errors
+/// The file is damaged or cannot be written.
+pub(crate) fn ensure_machine_id(paths: &MemberPaths, timeout: Duration) -> Result<MachineId, MemberError> {
+    if let Some(id) = machine_id(paths)? {
+        return Ok(id);
+    }
+    let _lock = take_lock(paths, timeout)?;
+    if let Some(id) = machine_id(paths)? {
+        return Ok(id);
+    }
+    let stored = StoredIdentity { machine_id: new_id(), boot: 0 };
+    write(paths, &stored).map_err(|error| MemberError::write(&paths.identity(), &error))?;
+    Ok(stored.machine_id)
+}
+
+fn new_id() -> MachineId {
+    MachineId(Uuid::new_v4().as_u128())
+}
+
+fn take_lock(paths: &MemberPaths, timeout: Duration) -> Result<Lock, MemberError> {
+    let path = paths.lock();
+    files::private_folder(paths.state()).map_err(|error| MemberError::write(paths.state(), &error))?;
+    Lock::take(&path, timeout).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => MemberError::IdentityInUse(path),
+        _ => MemberError::write(&path, &error),
+    })
 }
 
 fn read(path: &Path) -> Result<Option<StoredIdentity>, MemberError> {
@@ -112,6 +135,15 @@ mod tests {
         assert_eq!((first.boot, second.boot), (1, 2));
         assert_eq!((first.machine, machine_id(&paths)), (second.machine, Ok(Some(first.machine))));
         assert_ne!(first.nonce, second.nonce);
+    }
+
+    #[test]
+    fn id_before_the_first_start_is_that_of_the_start() {
+        let (_folder, paths) = paths();
+        let id = ensure_machine_id(&paths, Duration::ZERO).unwrap();
+        assert_eq!(ensure_machine_id(&paths, Duration::ZERO), Ok(id));
+        let first = Identity::take(&paths, Duration::ZERO).unwrap().instance;
+        assert_eq!((first.machine, first.boot), (id, 1));
     }
 
     #[test]

@@ -11,8 +11,9 @@ use tokio::time::{Instant, sleep};
 use crate::broker_check::BrokerCheck;
 use crate::config::ClusterConfig;
 use crate::error::MemberError;
-use crate::identity::{Identity, machine_id};
-use crate::member_list::MemberList;
+use crate::identity::{Identity, ensure_machine_id, machine_id};
+use crate::machine_name::MachineName;
+use crate::member_list::{DrainState, MemberInfo, MemberList};
 use crate::paths::MemberPaths;
 use crate::status::{MemberState, MemberStatus};
 
@@ -20,6 +21,9 @@ use crate::status::{MemberState, MemberStatus};
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Time limit for a server to notice a configuration and to release its lease.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Interval at which the list of the members is read while a machine is drained.
+const LIST_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Treatment of a cluster that does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +64,7 @@ impl Membership {
         self.paths.config().exists()
     }
 
-    /// Checks the broker and the machine's name, and saves the configuration. A running server follows it.
+    /// Checks the broker, takes the machine's name and saves the configuration. A running server follows it.
     ///
     /// # Errors
     /// See [`MemberError`]. Nothing is saved then.
@@ -75,9 +79,11 @@ impl Membership {
         }
         let check = BrokerCheck::run(store.connection(), store.streams(), first_broker(config)).await?;
         let members = MemberList::new(store.present_machines().await?);
-        if let Some(holder) = members.namesake(&config.machine, machine_id(&self.paths)?) {
+        let id = ensure_machine_id(&self.paths, LEAVE_TIMEOUT)?;
+        if let Some(holder) = members.namesake(&config.machine, Some(id)) {
             return Err(MemberError::NameTaken { name: config.machine.clone(), holder });
         }
+        MachineName::new(&store, &config.machine).claim(id).await?;
         config.save(&self.paths)?;
         Ok(check)
     }
@@ -98,12 +104,14 @@ impl Membership {
         }
     }
 
-    /// Removes the configuration, and waits until the server has ended the membership. Returns false if it has not in time.
+    /// Removes the configuration, waits until the server has ended the membership, and makes the name free if the broker replies. Returns
+    /// false if the server has not ended it in time.
     ///
     /// # Errors
     /// [`MemberError::NotConfigured`], or the file cannot be removed.
     pub async fn leave(&self) -> Result<bool, MemberError> {
         let path = self.paths.config();
+        let config = ClusterConfig::load(&self.paths);
         fs::remove_file(&path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => MemberError::NotConfigured,
             _ => MemberError::write(&path, &error),
@@ -115,7 +123,65 @@ impl Membership {
             }
             sleep(POLL_INTERVAL).await;
         }
+        if let Ok(config) = config
+            && let Err(error) = self.release_name(&config).await
+        {
+            tracing::debug!(%error, "the name of this machine is not free: only this machine can take it");
+        }
         Ok(true)
+    }
+
+    /// Drains a machine of the cluster, or ends its drain. A drained machine ends the steps that run, and begins no other; those that were
+    /// offered to it go to other machines. It may be away. `None`: this machine.
+    ///
+    /// # Errors
+    /// [`MemberError::NoMachine`], or see [`MemberError`].
+    pub async fn set_drained(&self, name: Option<&str>, is_drained: bool) -> Result<String, MemberError> {
+        let config = ClusterConfig::load(&self.paths)?;
+        let store = open(&config).await?;
+        let name = name.unwrap_or(&config.machine);
+        let id = find(&store, name).await?.0;
+        MachineName::new(&store, name).set_drained(id, is_drained).await?;
+        Ok(name.to_string())
+    }
+
+    /// Waits until a drained machine executes no step, or is away. Returns its last description, unless it is away. A broker that is
+    /// away for a while is waited for.
+    ///
+    /// # Errors
+    /// See [`MemberError`].
+    pub async fn wait_until_drained(&self, name: &str) -> Result<Option<MemberInfo>, MemberError> {
+        let store = open(&ClusterConfig::load(&self.paths)?).await?;
+        loop {
+            match store.present_machines().await {
+                Ok(present) => {
+                    let member = MemberList::new(present).find(name).cloned();
+                    if member.as_ref().is_none_or(|member| member.drain == Some(DrainState::Drained)) {
+                        return Ok(member);
+                    }
+                }
+                Err(error) if error.is_temporary() || error.is_startup() => {}
+                Err(error) => return Err(error.into()),
+            }
+            sleep(LIST_INTERVAL).await;
+        }
+    }
+
+    /// Makes the name of a machine free that no longer exists.
+    ///
+    /// # Errors
+    /// [`MemberError::NoMachine`], [`MemberError::IsMember`], or see [`MemberError`].
+    pub async fn remove(&self, name: &str) -> Result<(), MemberError> {
+        let store = open(&ClusterConfig::load(&self.paths)?).await?;
+        match find(&store, name).await? {
+            (_, true) => Err(MemberError::IsMember(name.to_string())),
+            (id, false) => MachineName::new(&store, name).release(id).await,
+        }
+    }
+
+    async fn release_name(&self, config: &ClusterConfig) -> Result<(), MemberError> {
+        let Some(id) = machine_id(&self.paths)? else { return Ok(()) };
+        MachineName::new(&open(config).await?, &config.machine).release(id).await
     }
 
     /// Returns the status of this machine's server, and the members from the broker.
@@ -151,6 +217,15 @@ async fn open(config: &ClusterConfig) -> Result<NatsStore, MemberError> {
 
 async fn list(config: &ClusterConfig) -> Result<MemberList, MemberError> {
     Ok(MemberList::new(open(config).await?.present_machines().await?))
+}
+
+/// Returns the id of the machine with a name, and whether it is a member now.
+async fn find(store: &NatsStore, name: &str) -> Result<(MachineId, bool), MemberError> {
+    let list = MemberList::new(store.present_machines().await?);
+    let present = list.find(name).map(|member| (member.machine_id, true));
+    let away = || list.away.iter().find(|away| away.machine_name == name);
+    let found = present.or_else(|| away().map(|away| (away.machine_id, false)));
+    found.ok_or_else(|| MemberError::NoMachine(name.to_string()))
 }
 
 fn first_broker(config: &ClusterConfig) -> &str {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use nerve_api::ErrorKind;
@@ -38,6 +39,25 @@ pub(crate) struct StepExecutor {
     engine: Engine,
     slots: Arc<Semaphore>,
     prepared: Arc<Mutex<BTreeMap<AttemptId, PreparedStep>>>,
+    /// Number of steps that run.
+    running: Arc<AtomicU32>,
+}
+
+/// A step that runs, as long as this exists.
+#[derive(Debug)]
+struct RunningStep(Arc<AtomicU32>);
+
+impl RunningStep {
+    fn new(count: &Arc<AtomicU32>) -> RunningStep {
+        count.fetch_add(1, Ordering::Relaxed);
+        RunningStep(count.clone())
+    }
+}
+
+impl Drop for RunningStep {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// An attempt that waits for the journal.
@@ -48,10 +68,15 @@ struct PreparedStep {
 }
 
 impl StepExecutor {
-    /// Creates the executor. `slots`: maximum number of steps at a time; with 0, offers stay until another machine has them.
+    /// Creates the executor. `slots`: maximum number of steps at a time; with 0, the core prepares none.
     pub(crate) fn new(engine: Engine, slots: u32) -> StepExecutor {
         let slots = Arc::new(Semaphore::new(slots as usize));
-        StepExecutor { engine, slots, prepared: Arc::default() }
+        StepExecutor { engine, slots, prepared: Arc::default(), running: Arc::default() }
+    }
+
+    /// Returns the number of steps that run.
+    pub(crate) fn running_steps(&self) -> u32 {
+        self.running.load(Ordering::Relaxed)
     }
 
     /// Waits for a slot. Begins nothing. Returns `None` if the server shuts down: its next process prepares the attempt.
@@ -70,7 +95,7 @@ impl StepExecutor {
         Some(Input::Prepared { attempt, node, offset: 0 })
     }
 
-    /// Frees the slots of prepared attempts that another machine has now.
+    /// Frees the slots of prepared attempts that another machine has now, or that a drained machine does not begin.
     pub(crate) fn release(&self, is_ours: impl Fn(&AttemptId) -> bool) {
         self.prepared.lock().retain(|attempt, _| is_ours(attempt));
     }
@@ -78,6 +103,7 @@ impl StepExecutor {
     /// Executes an attempt that was prepared. If its slot was released since, because another machine had the attempt for a while, waits
     /// for a slot again. Returns `None` if the server shut down: the attempt did not begin, or its effects are unknown.
     pub(crate) async fn execute(self, attempt: AttemptId, graph: Result<StepGraph, String>) -> Option<Input> {
+        let _running = RunningStep::new(&self.running);
         let prepared = self.prepared.lock().remove(&attempt);
         let result = match (prepared, graph) {
             (Some(PreparedStep { graph, slot }), _) => self.run(&attempt, graph, slot).await,
@@ -118,6 +144,7 @@ impl StepExecutor {
 
     /// Waits for the end of a run that an earlier process began.
     pub(crate) async fn resume(self, attempt: AttemptId) -> Option<Input> {
+        let _running = RunningStep::new(&self.running);
         // It runs, whether a slot is free or not.
         let _slot = self.slots.clone().try_acquire_owned().ok();
         let result = self.wait(&attempt, self.engine.subscribe()).await?;

@@ -6,8 +6,8 @@
 //! | stream | subjects | messages |
 //! |---|---|---|
 //! | leases | `nerve.CLUSTER.lease.KEY` | the last of each key, with a time to live; expiry leaves a marker |
+//! | | `nerve.CLUSTER.lease.name.NAME` | the machine that has a name, without a time to live |
 //! | journals | `nerve.CLUSTER.journal.RUN` | all records of all runs |
-//! | machines | `nerve.CLUSTER.machine.ID` | the last description of each machine |
 //!
 //! A write carries the sequence of the last message of its subject (`Nats-Expected-Last-Subject-Sequence`), and the stream's leader
 //! refuses it if another message is the last. A read of a lease asks the leader too, because replicas lag.
@@ -17,6 +17,7 @@ mod connection;
 mod error;
 mod jetstream;
 mod journal_reader;
+mod names;
 mod options;
 mod presence;
 mod runs;
@@ -25,6 +26,7 @@ mod streams;
 
 pub use connection::Connection;
 pub use error::BrokerError;
+pub use names::NameHolder;
 pub use options::{BrokerOptions, Credentials};
 pub use presence::{PresentMachine, PresentMachines};
 pub use runs::JournalChanges;

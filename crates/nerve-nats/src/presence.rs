@@ -1,5 +1,6 @@
-//! The machines that are present: the leases on their identities, in one reading.
+//! The machines that are present: the leases on their identities, in one reading. And the names that machines have.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_nats::Message;
@@ -12,6 +13,7 @@ use tokio::time::timeout;
 
 use crate::connection::no_response;
 use crate::error::BrokerError;
+use crate::names::NameHolder;
 use crate::store::{LeaseMessage, NatsStore, decode};
 
 /// Statuses that a broker sends instead of a message: end of the batch, no message, too many subjects, no such stream.
@@ -38,10 +40,13 @@ pub struct PresentMachines {
     pub machines: Vec<PresentMachine>,
     /// Number of leases that a later version wrote in another form.
     pub unsupported: usize,
+    /// The machines that have a name, present or not.
+    pub names: BTreeMap<String, NameHolder>,
 }
 
 /// A message of the batch.
 struct Entry {
+    subject: String,
     renewed_at: Timestamp,
     payload: Vec<u8>,
 }
@@ -64,7 +69,8 @@ impl NatsStore {
             ts: String,
         }
         let stream = self.streams().stream("leases");
-        let entries = self.read_entries(&stream).await?;
+        let entries = self.last_messages(&self.streams().subject("lease", "machine.*")).await?;
+        let names = self.read_names().await?;
         let info: Info = self.connection().api(&format!("STREAM.INFO.{stream}"), &json!({})).await?;
         let now: Timestamp = info.ts.parse().map_err(|_| BrokerError::Invalid(info.ts))?;
         let (mut machines, mut unsupported) = (Vec::new(), 0);
@@ -80,12 +86,23 @@ impl NatsStore {
             }
         }
         machines.sort_by_key(|machine| machine.holder.machine);
-        Ok(PresentMachines { machines, unsupported })
+        Ok(PresentMachines { machines, unsupported, names })
     }
 
-    /// Reads the last message of each machine's lease.
-    async fn read_entries(&self, stream: &str) -> Result<Vec<Entry>, BrokerError> {
-        let query = json!({ "multi_last": [self.streams().subject("lease", "machine.*")] });
+    /// Returns the names that machines have, at most 1,024 with those that became free within ten minutes. Leaves out those that a later
+    /// version wrote in another form.
+    async fn read_names(&self) -> Result<BTreeMap<String, NameHolder>, BrokerError> {
+        let prefix = self.name_subject("");
+        let holder = |entry: Entry| {
+            Some((entry.subject.strip_prefix(&prefix)?.to_string(), decode(&entry.payload).ok()?))
+        };
+        Ok(self.last_messages(&self.name_subject("*")).await?.into_iter().filter_map(holder).collect())
+    }
+
+    /// Reads the last message of each subject that matches, from the stream of the leases.
+    async fn last_messages(&self, subjects: &str) -> Result<Vec<Entry>, BrokerError> {
+        let stream = self.streams().stream("leases");
+        let query = json!({ "multi_last": [subjects] });
         let function = format!("$JS.API.DIRECT.GET.{stream}");
         let mut responses = self.connection().request_many(function, query.to_string().into_bytes()).await?;
         let (mut entries, mut last) = (Vec::new(), 0);
@@ -96,11 +113,12 @@ impl NatsStore {
                     last = number(&message, "Nats-Sequence")?;
                     let renewed_at = header(&message, "Nats-Time-Stamp")?;
                     let renewed_at = renewed_at.parse().map_err(|_| invalid("Nats-Time-Stamp"))?;
-                    entries.push(Entry { renewed_at, payload: message.payload.to_vec() });
+                    let subject = header(&message, "Nats-Subject")?.to_string();
+                    entries.push(Entry { subject, renewed_at, payload: message.payload.to_vec() });
                 }
                 Some(END_OF_BATCH) => return check_predecessor(&message, last).map(|()| entries),
                 Some(NO_MESSAGE) => return Ok(Vec::new()),
-                Some(NO_RESPONDERS) => return Err(BrokerError::NoStream(stream.to_string())),
+                Some(NO_RESPONDERS) => return Err(BrokerError::NoStream(stream)),
                 Some(status) => {
                     let description = match status {
                         TOO_MANY => "too many machines".to_string(),

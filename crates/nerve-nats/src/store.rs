@@ -152,7 +152,7 @@ impl NatsStore {
     }
 }
 
-fn encode(message: &impl Serialize) -> Result<Vec<u8>, BrokerError> {
+pub(crate) fn encode(message: &impl Serialize) -> Result<Vec<u8>, BrokerError> {
     serde_json::to_vec(message).map_err(|error| BrokerError::Invalid(error.to_string()))
 }
 

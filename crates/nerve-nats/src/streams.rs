@@ -108,12 +108,12 @@ impl Streams {
         &self.cluster
     }
 
-    /// Returns the name of a stream: `leases`, `journals` or `machines`.
+    /// Returns the name of a stream: `leases` or `journals`.
     pub(crate) fn stream(&self, kind: &str) -> String {
         format!("nerve-{}-{kind}", self.cluster)
     }
 
-    /// Returns a subject. `kind`: `lease`, `journal` or `machine`.
+    /// Returns a subject. `kind`: `lease` or `journal`.
     pub(crate) fn subject(&self, kind: &str, key: impl fmt::Display) -> String {
         format!("nerve.{}.{kind}.{key}", self.cluster)
     }
@@ -153,7 +153,7 @@ impl Streams {
     }
 
     /// Returns the settings that the core needs.
-    fn configs(&self) -> [Value; 3] {
+    fn configs(&self) -> [Value; 2] {
         let config = |kind: &str, subjects: String| {
             json!({
                 "name": self.stream(kind),
@@ -176,9 +176,7 @@ impl Streams {
         journals["max_msgs_per_subject"] = json!(-1);
         journals["allow_direct"] = json!(true);
         journals["deny_delete"] = json!(true);
-        let mut machines = config("machines", self.subject("machine", "*"));
-        machines["max_msgs_per_subject"] = json!(1);
-        [leases, journals, machines]
+        [leases, journals]
     }
 }
 

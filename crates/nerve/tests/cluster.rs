@@ -187,6 +187,64 @@ fn step_of_a_killed_server_is_in_doubt_until_a_person_decides() {
     assert_eq!(states, ["completed", "interrupted"]);
 }
 
+/// Writes a graph with one step in a shell, and returns its file.
+fn write_graph(folder: &std::path::Path, name: &str, options: &str, input: &str) -> String {
+    let file = folder.join(format!("{name}.yaml"));
+    let step = format!("{{id: s, node: sh, {options}, input: {input:?}}}");
+    let graph = format!("graph: {name}\nnodes: {{sh: {{type: bash}}}}\nsteps:\n  - {step}\n");
+    std::fs::write(&file, graph).unwrap();
+    file.to_str().unwrap().to_string()
+}
+
+#[test]
+fn machine_is_drained_and_begins_steps_again() {
+    let Some(broker) = broker("machine_is_drained_and_begins_steps_again") else { return };
+    let (a, b) = (Home::new(), Home::new());
+    join_executor(&a, "init", "a", &broker);
+    join_executor(&b, "join", "b", &broker);
+    wait_for_members(&a, &[("a", 1), ("b", 1)]);
+    let folder = tempfile::tempdir().unwrap();
+    let go = folder.path().join("go");
+    let wait = format!("until test -e {}; do sleep 0.05; done", go.display());
+    let slow = write_graph(folder.path(), "slow", "on: b", &wait);
+    let run = a.ok(&["graph", "run", &slow, "--cluster", "--no-wait"]).trim().to_string();
+    assert!(wait_until(DEADLINE, || step(&a, &run, "s")["state"] == "running"));
+    assert_eq!(a.nerve(&["machine", "drain", "b", "--timeout", "1"]).code, 4);
+    let member = || {
+        let status = a.nerve(&["cluster", "status", "--json"]).json();
+        status["members"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|member| member["machine_name"] == "b")
+            .unwrap()
+            .clone()
+    };
+    assert!(wait_until(DEADLINE, || member()["drain"] == "draining"), "{}", member());
+    assert_eq!(member()["running_steps"], 1);
+    // Other steps go elsewhere.
+    let any = write_graph(folder.path(), "any", "on: any", "echo done");
+    let done = a.nerve(&["graph", "run", &any, "--cluster", "--json"]);
+    assert_eq!((done.code, &done.json()["owner_name"].is_string()), (0, &true), "{done:?}");
+    std::fs::write(&go, "").unwrap();
+    let drained = a.nerve(&["machine", "drain", "b", "--json"]).json();
+    assert_eq!((&drained["drain"], &drained["present"]), (&"drained".into(), &true.into()));
+    assert_eq!(step(&a, &run, "s")["state"], "completed");
+    assert!(a.ok(&["cluster", "status"]).contains("drained"));
+    let named = write_graph(folder.path(), "named", "on: b", "echo done");
+    let run = a.ok(&["graph", "run", &named, "--cluster", "--no-wait"]).trim().to_string();
+    assert!(wait_until(DEADLINE, || step(&a, &run, "s")["state"] == "waiting"));
+    // The machine itself is the default.
+    b.ok(&["machine", "undrain"]);
+    assert!(wait_until(DEADLINE, || step(&a, &run, "s")["state"] == "completed"));
+    assert_eq!(member()["drain"], Value::Null);
+    assert_eq!(a.nerve(&["machine", "drain", "c"]).code, 3);
+    b.ok(&["server", "stop"]);
+    assert!(wait_until(DEADLINE, || members(&a) == [("a".to_string(), 1)]));
+    a.ok(&["cluster", "remove", "b"]);
+    assert_eq!(a.nerve(&["cluster", "remove", "b"]).code, 3);
+}
+
 #[test]
 fn prompt_reaches_a_node_of_another_machine() {
     let Some(broker) = broker("prompt_reaches_a_node_of_another_machine") else { return };

@@ -310,8 +310,11 @@ impl Cluster {
         for id in ids {
             if self.store.holder(self.now, &Key::Machine(id)).is_some() {
                 let free_slots = u32::try_from(self.random.below(3)).unwrap();
+                // Some machines are drained for a while.
+                let accepts_steps = !self.random.once_in(5);
                 let (labels, workspaces) = (BTreeSet::new(), BTreeSet::new());
-                present.push(MachineInfo { id, name: format!("m{}", id.0), labels, free_slots, workspaces });
+                let name = format!("m{}", id.0);
+                present.push(MachineInfo { id, name, labels, free_slots, accepts_steps, workspaces });
             }
         }
         present

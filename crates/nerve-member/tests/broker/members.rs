@@ -95,6 +95,6 @@ async fn membership_of_another_server_is_not_taken() {
     b.start();
     let c = Machine::member("c", &broker, SHORT).await;
     a.wait_for_members(&[("a", 1), ("c", 1)]).await;
-    assert!(b.status().await.is_none() && !b.file("cluster").exists());
+    assert!(b.status().await.is_none() && !b.file("cluster/status.json").exists());
     assert_eq!(c.status().await.unwrap().machine_name, "c");
 }

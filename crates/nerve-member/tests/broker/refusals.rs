@@ -61,7 +61,7 @@ async fn documented_permissions_suffice_for_a_member() {
         { user: admin, password: a },
         { user: build, password: b, permissions: {
           publish: ["nerve.team.>", "$JS.API.STREAM.INFO.nerve-team-leases",
-                    "$JS.API.STREAM.INFO.nerve-team-journals", "$JS.API.STREAM.INFO.nerve-team-machines",
+                    "$JS.API.STREAM.INFO.nerve-team-journals",
                     "$JS.API.STREAM.MSG.GET.nerve-team-leases", "$JS.API.DIRECT.GET.nerve-team-leases"],
           subscribe: ["_INBOX.>"] } }
     ] }"#;

@@ -14,72 +14,77 @@ use serde_json::{Value, json};
 use crate::harness::{Machine, broker};
 
 /// A run with its files.
-struct TestRun {
-    id: RunId,
-    runs: ClusterRuns,
+pub(crate) struct TestRun {
+    pub(crate) id: RunId,
+    pub(crate) runs: ClusterRuns,
     folder: tempfile::TempDir,
 }
 
 impl TestRun {
     /// Starts a run with these steps over the node `sh`. `DIR` in them is the folder of the run.
-    async fn start(machine: &Machine, steps: &str) -> TestRun {
+    pub(crate) async fn start(machine: &Machine, steps: &str) -> TestRun {
+        TestRun::start_as("r-1", machine, steps).await
+    }
+
+    /// Starts a run with an id.
+    pub(crate) async fn start_as(id: &str, machine: &Machine, steps: &str) -> TestRun {
         let folder = tempfile::tempdir().unwrap();
         let yaml = format!("graph: g\nnodes: {{sh: {{type: bash}}}}\nsteps:\n{steps}");
         let yaml = yaml.replace("DIR", folder.path().to_str().unwrap());
         let file = GraphFile::from_yaml(&yaml, "g.yaml").unwrap();
-        let run = TestRun { id: RunId::new("r-1").unwrap(), runs: machine.runs().await, folder };
+        let run = TestRun { id: RunId::new(id).unwrap(), runs: machine.runs().await, folder };
         run.runs.start(&run.id, RunPlan::new(&file, json!({ "who": "you" })).unwrap()).await.unwrap();
         run
     }
 
     /// Starts a run with one step that logs its start and ends once the file `go` exists.
-    async fn start_waiting(machine: &Machine, options: &str) -> TestRun {
+    pub(crate) async fn start_waiting(machine: &Machine, options: &str) -> TestRun {
         let step = format!(
             "  - {{id: s, node: sh, {options}, input: 'echo x >> DIR/log; until test -e DIR/go; do sleep 0.05; done; echo done'}}\n"
         );
         TestRun::start(machine, &step).await
     }
 
-    async fn state(&self) -> RunState {
+    pub(crate) async fn state(&self) -> RunState {
         self.runs.get(&self.id).await.unwrap()
     }
 
-    async fn follow(&self) -> RunState {
+    pub(crate) async fn follow(&self) -> RunState {
         within_deadline("the run ends", self.runs.follow(&self.id, |_| {})).await.unwrap()
     }
 
-    async fn attempt(&self, number: u32) -> Option<Attempt> {
+    pub(crate) async fn attempt(&self, number: u32) -> Option<Attempt> {
         self.state().await.attempt(&step("s"), number).cloned()
     }
 
-    async fn wait_for(&self, number: u32, is_expected: impl Fn(&Attempt) -> bool) {
+    pub(crate) async fn wait_for(&self, number: u32, is_expected: impl Fn(&Attempt) -> bool) {
         let found = async || self.attempt(number).await.is_some_and(|attempt| is_expected(&attempt));
         eventually("the attempt has the state", found).await;
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
     /// Waits until the step has begun this many times.
-    async fn wait_for_effects(&self, count: usize) {
+    pub(crate) async fn wait_for_effects(&self, count: usize) {
         eventually("the step has begun", async || self.effects() == count).await;
     }
 
-    fn effects(&self) -> usize {
+    pub(crate) fn effects(&self) -> usize {
         fs::read_to_string(self.file("log")).unwrap_or_default().lines().count()
     }
 
-    fn let_go(&self) {
+    pub(crate) fn let_go(&self) {
         fs::write(self.file("go"), "").unwrap();
     }
 }
 
-fn step(id: &str) -> StepId {
+pub(crate) fn step(id: &str) -> StepId {
     StepId::new(id).unwrap()
 }
 
-fn is_in_doubt(attempt: &Attempt) -> bool {
+pub(crate) fn is_in_doubt(attempt: &Attempt) -> bool {
     matches!(attempt.state, AttemptState::InDoubt { .. })
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nerve_cluster::{Instance, Key, MachineId, Request, Sequence};
-use nerve_nats::{BrokerError, NatsStore, Streams};
+use nerve_nats::{BrokerError, NameHolder, NatsStore, Streams};
 use nerve_testkit::{DEADLINE, eventually};
 use serde_json::json;
 
@@ -40,6 +40,27 @@ async fn machines_are_listed_while_they_hold_their_lease() {
     let key = Key::Machine(OTHER.machine);
     accepted(store.perform(&Request::Delete { key, expected: first }).await);
     assert_eq!(holders(&store).await, [ME]);
+}
+
+#[tokio::test]
+async fn name_belongs_to_one_machine_until_it_is_free() {
+    let Some(broker) = broker("name_belongs_to_one_machine_until_it_is_free", "") else { return };
+    let store = store(&broker, None, DEADLINE).await;
+    assert_eq!(store.name_holder("build").await, Ok((Sequence(0), None)));
+    let holder = NameHolder { machine_id: ME.machine, is_drained: true };
+    store.set_name_holder("build", Some(&holder), Sequence(0)).await.unwrap();
+    let other = NameHolder { machine_id: OTHER.machine, is_drained: false };
+    let taken = store.set_name_holder("build", Some(&other), Sequence(0)).await;
+    assert_eq!(taken, Err(BrokerError::WrongSequence));
+    let (sequence, found) = store.name_holder("build").await.unwrap();
+    assert_eq!(found, Some(holder));
+    let present = store.present_machines().await.unwrap();
+    assert_eq!(present.names.into_iter().collect::<Vec<_>>(), [("build".to_string(), holder)]);
+    assert_eq!(present.machines, [], "a name is no lease");
+    store.set_name_holder("build", None, sequence).await.unwrap();
+    let (sequence, free) = store.name_holder("build").await.unwrap();
+    assert!(free.is_none() && store.present_machines().await.unwrap().names.is_empty());
+    store.set_name_holder("build", Some(&other), sequence).await.unwrap();
 }
 
 #[tokio::test]

@@ -5,17 +5,24 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use nerve_cli::machine::{ConnectArgs, MachineArgs};
+use nerve_cli::machine::{ConnectArgs, MachineArgs, MachineSubcommand};
 use nerve_commands::machine_command;
 use nerve_commands::node_command::split_node_path;
 use nerve_machine::bridge::bridge;
 use nerve_server::paths::ServerPaths;
 
+use super::cluster;
 use super::server::{machines, not_running};
 
 /// Runs the subcommand.
 pub(super) async fn run(args: MachineArgs) -> Result<()> {
-    machine_command::run(&machines(), args.command, args.json, env!("CARGO_PKG_VERSION")).await
+    match args.command {
+        MachineSubcommand::Remote(command) => {
+            machine_command::run(&machines(), command, args.json, env!("CARGO_PKG_VERSION")).await
+        }
+        MachineSubcommand::Drain(drain) => cluster::drain(&drain, args.json).await,
+        MachineSubcommand::Undrain(undrain) => cluster::undrain(&undrain, args.json).await,
+    }
 }
 
 /// Resolves the address of a node, `[[MACHINE/]SESSION/]NODE`: its machine becomes the server, and its session `session`.

@@ -3,6 +3,7 @@
 use anyhow::Result;
 use nerve_cli::cluster::ClusterArgs;
 use nerve_cli::graph::RunArgs;
+use nerve_cli::machine::{DrainArgs, UndrainArgs};
 use nerve_engine::Engine;
 use nerve_graph::file::GraphFile;
 use nerve_server::paths::ServerPaths;
@@ -17,6 +18,16 @@ pub(crate) async fn run(_args: ClusterArgs) -> Result<()> {
 
 /// Fails: this build has no clusters.
 pub(crate) async fn run_graph(_: &GraphFile, _: Value, _: &RunArgs, _: bool) -> Result<()> {
+    Err(unsupported().into())
+}
+
+/// Fails: this build has no clusters.
+pub(crate) async fn drain(_: &DrainArgs, _: bool) -> Result<()> {
+    Err(unsupported().into())
+}
+
+/// Fails: this build has no clusters.
+pub(crate) async fn undrain(_: &UndrainArgs, _: bool) -> Result<()> {
     Err(unsupported().into())
 }
 

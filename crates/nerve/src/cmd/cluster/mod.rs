@@ -4,6 +4,6 @@
 mod missing_feature;
 
 #[cfg(not(feature = "cluster"))]
-pub(crate) use missing_feature::{ServerMembership, diagnose, run, run_graph};
+pub(crate) use missing_feature::{ServerMembership, diagnose, drain, run, run_graph, undrain};
 #[cfg(feature = "cluster")]
-pub(crate) use nerve_cluster_cli::{ServerMembership, diagnose, run, run_graph};
+pub(crate) use nerve_cluster_cli::{ServerMembership, diagnose, drain, run, run_graph, undrain};

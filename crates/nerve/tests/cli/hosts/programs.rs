@@ -184,7 +184,11 @@ fn frozen_server_blocks_no_program_and_loses_nothing() {
     home.wait_for_text("flood", "all-written");
     let found = Recording::of(&path);
     assert!(found.lost.is_empty(), "{:?}", found.lost);
-    crate::recording::assert_counts(&crate::recording::numbers(&found.text(), "line"), LINES, "the recording");
+    crate::recording::assert_counts(
+        &crate::recording::numbers(&found.text(), "line"),
+        LINES,
+        "the recording",
+    );
     crate::recording::assert_counts(
         &crate::recording::numbers(&home.read("flood"), "line"),
         LINES,

@@ -1,0 +1,114 @@
+//! Machines are drained before maintenance, and keep their names.
+
+use std::time::Duration;
+
+use nerve_cluster::journal::{AttemptState, RunOutcome};
+use nerve_member::{Creation, DrainState, MemberError, MemberInfo};
+use nerve_testkit::{eventually, within_deadline};
+
+use crate::harness::{CREATE, LONG, Machine, SHORT, broker};
+use crate::relay::Relay;
+use crate::runs::TestRun;
+
+/// Returns a member as the broker describes it now.
+async fn member(machine: &Machine, name: &str) -> Option<MemberInfo> {
+    let list = machine.membership.status().await.unwrap().members.unwrap();
+    list.members.into_iter().find(|member| member.machine_name == name)
+}
+
+async fn wait_for_drain(machine: &Machine, name: &str, state: Option<DrainState>) {
+    eventually("the drain has the state", async || {
+        member(machine, name).await.is_some_and(|member| member.drain == state)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn drained_machine_ends_its_step_and_begins_no_other() {
+    let Some(broker) = broker("drained_machine_ends_its_step_and_begins_no_other", "") else { return };
+    let a = Machine::executor("a", &broker, 1).await;
+    let mut b = Machine::executor("b", &broker, 2).await;
+    let running = TestRun::start_waiting(&a, "on: b").await;
+    running.wait_for_effects(1).await;
+    assert_eq!(a.membership.set_drained(Some("b"), true).await, Ok("b".to_string()));
+    wait_for_drain(&a, "b", Some(DrainState::Draining)).await;
+    assert_eq!(member(&a, "b").await.unwrap().running_steps, 1);
+    let named =
+        TestRun::start_as("r-2", &a, "  - {id: s, node: sh, input: 'echo x >> DIR/log', on: b}\n").await;
+    let any = TestRun::start_as("r-3", &a, "  - {id: s, node: sh, input: 'echo x >> DIR/log'}\n").await;
+    assert_eq!(any.follow().await.outcome, Some(RunOutcome::Completed));
+    assert_eq!(any.attempt(1).await.unwrap().machine, a.id());
+    // What runs ends, with its result.
+    running.let_go();
+    assert_eq!(running.follow().await.outcome, Some(RunOutcome::Completed));
+    let drained = within_deadline("b is drained", a.membership.wait_until_drained("b")).await.unwrap();
+    assert_eq!(
+        drained.map(|member| (member.drain, member.running_steps)),
+        Some((Some(DrainState::Drained), 0))
+    );
+    assert_eq!((named.attempt(1).await, named.effects()), (None, 0));
+    // The drain stays after the maintenance.
+    b.stop().await;
+    let away = a.membership.status().await.unwrap().members.unwrap().away;
+    assert_eq!(
+        away.iter().map(|away| (away.machine_id, away.is_drained)).collect::<Vec<_>>(),
+        [(b.id(), true)]
+    );
+    assert_eq!(a.membership.wait_until_drained("b").await, Ok(None));
+    b.start();
+    wait_for_drain(&a, "b", Some(DrainState::Drained)).await;
+    assert_eq!(named.attempt(1).await, None);
+    b.membership.set_drained(None, false).await.unwrap();
+    assert_eq!(named.follow().await.outcome, Some(RunOutcome::Completed));
+    assert_eq!((named.effects(), member(&a, "b").await.unwrap().drain), (1, None));
+    let unknown = a.membership.set_drained(Some("c"), true).await;
+    assert_eq!(unknown, Err(MemberError::NoMachine("c".to_string())));
+}
+
+#[tokio::test]
+async fn steps_offered_to_a_silent_machine_move_with_its_drain() {
+    let Some(broker) = broker("steps_offered_to_a_silent_machine_move_with_its_drain", "") else { return };
+    let a = Machine::executor("a", &broker, 0).await;
+    let relay = Relay::start(&broker, Duration::ZERO).await;
+    let mut silent = Machine::new("silent", &broker, LONG);
+    (silent.config.brokers, silent.config.slots) = (vec![relay.url()], 1);
+    silent.membership.join(&silent.config, CREATE).await.unwrap();
+    silent.start();
+    a.wait_for_members(&[("a", 1), ("silent", 1)]).await;
+    relay.cut();
+    let run = TestRun::start(&a, "  - {id: s, node: sh, input: 'echo x >> DIR/log'}\n").await;
+    run.wait_for(1, |attempt| attempt.machine == silent.id()).await;
+    let c = Machine::executor("c", &broker, 1).await;
+    a.wait_for_members(&[("a", 1), ("c", 1), ("silent", 1)]).await;
+    assert_eq!(run.attempt(1).await.unwrap().state, AttemptState::Offered);
+    a.membership.set_drained(Some("silent"), true).await.unwrap();
+    assert_eq!(run.follow().await.outcome, Some(RunOutcome::Completed));
+    assert_eq!((run.attempt(1).await.unwrap().machine, run.effects()), (c.id(), 1));
+    assert_eq!(member(&a, "silent").await.unwrap().drain, Some(DrainState::Requested));
+}
+
+#[tokio::test]
+async fn name_stays_with_its_machine_until_it_leaves_or_is_removed() {
+    let Some(broker) = broker("name_stays_with_its_machine_until_it_leaves_or_is_removed", "") else {
+        return;
+    };
+    let a = Machine::member("a", &broker, SHORT).await;
+    let mut b = Machine::member("b", &broker, LONG).await;
+    let other = Machine::new("b", &broker, SHORT);
+    let join = async || other.membership.join(&other.config, Creation::Refuse).await.map(drop);
+    let taken = MemberError::NameTaken { name: "b".to_string(), holder: b.id() };
+    assert_eq!(join().await, Err(taken.clone()));
+    assert_eq!(a.membership.remove("b").await, Err(MemberError::IsMember("b".to_string())));
+    b.stop().await;
+    // The name is taken while its machine is away.
+    assert_eq!(join().await, Err(taken));
+    a.membership.remove("b").await.unwrap();
+    assert_eq!(a.membership.remove("b").await, Err(MemberError::NoMachine("b".to_string())));
+    assert_eq!(join().await, Ok(()));
+    assert_eq!(other.membership.leave().await, Ok(true));
+    let away = a.membership.status().await.unwrap().members.unwrap().away;
+    assert!(away.is_empty(), "{away:?}");
+    // Its former machine starts with a free name.
+    b.start();
+    a.wait_for_members(&[("a", 1), ("b", 2)]).await;
+}
