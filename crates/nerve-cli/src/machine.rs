@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use nerve_commands::machine_command::MachineCommand;
-use nerve_commands::node_command::Seconds;
+use nerve_commands::node_command::DurationArg;
 
 /// Arguments of `nerve machine`.
 #[derive(Debug, Args)]
@@ -48,7 +48,7 @@ pub struct DrainArgs {
     pub no_wait: bool,
     /// Seconds to wait for the steps; the drain stays [default: no limit]
     #[arg(short, long, value_name = "SECONDS", allow_negative_numbers = true)]
-    pub timeout: Option<Seconds>,
+    pub timeout: Option<DurationArg>,
 }
 
 /// Arguments of `nerve machine undrain`.

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 use nerve_cli::machine::{DrainArgs, UndrainArgs};
+use nerve_commands::failure::{Failure, TIMED_OUT};
+use nerve_commands::node_command::DurationArg;
+use nerve_commands::out;
 use nerve_member::Membership;
-use nerve_repl::failure::{Failure, TIMED_OUT};
-use nerve_repl::node_command::Seconds;
-use nerve_repl::out;
 use nerve_server::paths::ServerPaths;
 use serde_json::json;
 
@@ -27,7 +27,7 @@ pub async fn drain(args: &DrainArgs, as_json: bool) -> Result<()> {
         out::note("see the steps that run: nerve cluster status");
         return out::line(format_args!("machine '{name}' begins no more steps"));
     }
-    let is_present = wait(&commands, &name, args.timeout.map(|Seconds(limit)| limit)).await?;
+    let is_present = wait(&commands, &name, args.timeout.map(|DurationArg(limit)| limit)).await?;
     if as_json {
         return out::json(&json!({ "machine_name": name, "drain": "drained", "present": is_present }));
     }
