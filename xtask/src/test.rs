@@ -19,32 +19,6 @@ pub(crate) struct Options {
     only: Vec<String>,
 }
 
-const STEPS: [&str; 23] = [
-    "setup",
-    "fmt",
-    "lock",
-    "no-foreign",
-    "words",
-    "system-calls",
-    "circles",
-    "capabilities",
-    "vendor",
-    "clippy",
-    "build",
-    "test",
-    "release",
-    "docs",
-    "posix-build",
-    "fuzz",
-    "posix",
-    "doc-tests",
-    "cli-reference",
-    "blocks",
-    "examples",
-    "python",
-    "packages",
-];
-
 /// Steps before the tests. The last of them builds what the tests run.
 const BEFORE_TESTING: [&str; 10] = [
     "fmt",
@@ -66,6 +40,13 @@ const AFTER_BUILD: [&str; 2] = ["python", "packages"];
 /// Steps after those above that mostly wait for programs, each list in a process of its own.
 const AFTER_ALL: [&[&str]; 2] = [&["posix", "doc-tests", "cli-reference"], &["blocks", "examples"]];
 
+/// Returns all steps, in the order in which selected ones run.
+fn all_steps() -> Vec<&'static str> {
+    let before = ["setup"].into_iter().chain(BEFORE_TESTING);
+    let after = AFTER_ALL.into_iter().flatten().copied().chain(AFTER_BUILD);
+    before.chain(["test"]).chain(IN_BACKGROUND).chain(after).collect()
+}
+
 impl Options {
     /// Parses `--quick` and `--only STEP,STEP`.
     pub(crate) fn parse(args: &[String]) -> anyhow::Result<Options> {
@@ -75,14 +56,16 @@ impl Options {
             match arg.as_str() {
                 "--quick" => options.quick = true,
                 "--only" => {
-                    let Some(list) = args.next() else { bail!("--only needs a step: {}", STEPS.join(", ")) };
+                    let Some(list) = args.next() else {
+                        bail!("--only needs a step: {}", all_steps().join(", "))
+                    };
                     options.only.extend(list.split(',').map(str::to_string));
                 }
                 other => bail!("unknown option '{other}' of test; there are --quick and --only STEP[,STEP]"),
             }
         }
-        if let Some(unknown) = options.only.iter().find(|step| !STEPS.contains(&step.as_str())) {
-            bail!("unknown step '{unknown}'; there are: {}", STEPS.join(", "));
+        if let Some(unknown) = options.only.iter().find(|step| !all_steps().contains(&step.as_str())) {
+            bail!("unknown step '{unknown}'; there are: {}", all_steps().join(", "));
         }
         Ok(options)
     }
@@ -97,8 +80,9 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<bool> {
         run.concurrently(&mut report)?;
     } else {
         // Selected steps run in order, with their output as it comes.
+        let steps = all_steps();
         let (before, after) =
-            STEPS.split_at(STEPS.iter().position(|step| *step == "test").unwrap_or_default());
+            steps.split_at(steps.iter().position(|step| *step == "test").unwrap_or_default());
         _ = run.steps(&mut report, before) && run.steps(&mut report, after);
     }
     print_summary(&report, &run.suite);
@@ -304,13 +288,9 @@ mod tests {
 
     #[test]
     fn each_step_runs_once() {
-        let mut steps = vec!["setup", "test"];
-        steps.extend(BEFORE_TESTING.iter().chain(&IN_BACKGROUND).chain(&AFTER_BUILD));
-        steps.extend(AFTER_ALL.into_iter().flatten());
-        steps.sort_unstable();
-        let mut all = STEPS;
-        all.sort_unstable();
-        assert_eq!(steps, all);
+        let steps = all_steps();
+        let unique: std::collections::BTreeSet<&str> = steps.iter().copied().collect();
+        assert_eq!(steps.len(), unique.len(), "{steps:?}");
     }
 
     #[test]
