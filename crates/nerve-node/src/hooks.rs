@@ -55,15 +55,21 @@ impl HookSocket {
         self.traces_tools
     }
 
-    /// Listens again on the socket of a previous process.
+    /// Listens again on the socket of a previous process. `None` if the agent has no hooks.
     ///
     /// # Errors
-    /// There was no socket, or it cannot be created again.
-    pub(crate) fn resume(folder: &Path) -> io::Result<HookSocket> {
+    /// The socket cannot be created again.
+    pub(crate) fn resume(folder: &Path) -> io::Result<Option<HookSocket>> {
+        if !folder.try_exists()? {
+            return Ok(None);
+        }
         let path = folder.join(SOCKET);
-        fs::remove_file(&path)?;
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
         let socket = UnixDatagram::bind(path)?;
-        Ok(HookSocket { socket, buffer: vec![0; MESSAGE_LIMIT], traces_tools: false, _folder: None })
+        Ok(Some(HookSocket { socket, buffer: vec![0; MESSAGE_LIMIT], traces_tools: false, _folder: None }))
     }
 
     /// Adds the hook settings to `argv` if the agent supports hooks, and listens. `folder` is a private folder that outlives this

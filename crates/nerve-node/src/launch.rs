@@ -51,8 +51,12 @@ impl Launch<'_> {
         });
         let (backend, entry) = started.await?;
         let viewer = Window::of_host(self.panes, &manager.program, &entry, &spec.node.node);
-        let node =
-            TerminalNode::with_backend(spec, backend, hooks, TerminalLocation::of_host(&entry, Some(viewer)));
+        let node = TerminalNode::with_backend(
+            spec,
+            backend,
+            Ok(hooks),
+            TerminalLocation::of_host(&entry, Some(viewer)),
+        );
         if let Some((multiplexer, place)) = window
             && let Err(error) = node.show(multiplexer, place).await
             // The viewer of a program that ends at once may end before it is known.
@@ -103,7 +107,7 @@ impl Launch<'_> {
 
 /// Takes over the host of a server that is gone.
 pub fn adopt_host(manager: &HostManager, panes: &Panes, spec: TerminalSpec, entry: Entry) -> TerminalNode {
-    let hooks = HookSocket::resume(&entry.runtime.join(HOOKS)).ok();
+    let hooks = HookSocket::resume(&entry.runtime.join(HOOKS));
     let backend = HostedBackend::adopt(entry.clone(), manager.registry.clone());
     let window = Window::of_host(panes, &manager.program, &entry, &spec.node.node);
     let spec = TerminalSpec { answers_queries: true, ..spec };
@@ -123,7 +127,7 @@ pub fn adopt_pane(panes: &Panes, spec: TerminalSpec, entry: PaneEntry) -> Termin
 
 fn over_pane(panes: &Panes, spec: TerminalSpec, backend: impl Backend, entry: &PaneEntry) -> TerminalNode {
     // Only a program that nerve starts gets hooks.
-    TerminalNode::with_backend(spec, backend, None, TerminalLocation::of_pane(panes, entry))
+    TerminalNode::with_backend(spec, backend, Ok(None), TerminalLocation::of_pane(panes, entry))
 }
 
 /// Returns true for programs that draw their own screen.

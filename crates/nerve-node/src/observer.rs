@@ -116,7 +116,7 @@ impl Observer {
     pub async fn start(self, host: &Host) -> io::Result<RunningObserver> {
         let (events, backend) = (self.spec.events.clone(), host.drive().await?);
         let location = TerminalLocation::of_host(&host.entry, None);
-        let node = TerminalNode::with_backend(self.spec, backend, self.hooks, location);
+        let node = TerminalNode::with_backend(self.spec, backend, Ok(self.hooks), location);
         Ok(RunningObserver { node, events })
     }
 }

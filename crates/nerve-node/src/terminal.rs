@@ -9,6 +9,7 @@ mod screen_response;
 pub(crate) mod spec;
 mod turn_text;
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -331,14 +332,14 @@ impl TerminalNode {
         let mut program = spec.program.clone();
         let hooks = spec.attach_hooks(relay, &mut program.argv, None);
         let backend = PtyBackend::spawn(&program, spec.size, taps, Clock::start())?;
-        Ok(TerminalNode::with_backend(spec, backend, hooks, TerminalLocation::default()))
+        Ok(TerminalNode::with_backend(spec, backend, Ok(hooks), TerminalLocation::default()))
     }
 
     /// Creates a node over a running backend. A hosted node is detached, not stopped, when its last handle is dropped.
     pub(crate) fn with_backend(
         spec: TerminalSpec,
         backend: impl Backend,
-        hooks: Option<HookSocket>,
+        hooks: io::Result<Option<HookSocket>>,
         location: TerminalLocation,
     ) -> TerminalNode {
         let (requests, inbox) = mpsc::channel(256);

@@ -22,6 +22,8 @@ mod turn_meter;
 mod turns;
 mod waiters;
 
+use std::io;
+
 use nerve_agent::driver::{AgentState, Driver, Effect, View};
 use nerve_api::event::EventKind;
 use nerve_api::value::{BlockKind, NodeState};
@@ -136,8 +138,14 @@ impl<B: Backend> Actor<B> {
     }
 
     /// Runs the node until it is stopped or its last handle is dropped.
-    pub(super) async fn run(mut self, hooks: Option<HookSocket>, inbox: mpsc::Receiver<Request>) {
+    pub(super) async fn run(mut self, hooks: io::Result<Option<HookSocket>>, inbox: mpsc::Receiver<Request>) {
         let budget = self.spec.ledger.subscribe();
+        let hooks = hooks.unwrap_or_else(|error| {
+            self.on_fault(format!(
+                "its agent's hooks are lost, so the ends of its turns are found later: {error}; start the node again to restore them"
+            ));
+            None
+        });
         let mut inputs = Inputs { inbox: Some(inbox), hooks, budget, scrollback: ScrollbackShare::new() };
         self.record_start();
         while !self.lifecycle.is_closed() {

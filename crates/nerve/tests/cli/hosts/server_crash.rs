@@ -1,6 +1,7 @@
 //! `kill -9` of the server, and another one after it.
 
 use std::fs;
+use std::path::PathBuf;
 
 use nerve_testkit::harness::{freeze, is_alive, signal};
 use nerve_testkit::wait_until;
@@ -255,16 +256,34 @@ fn size_outlives_the_server_without_recording() {
     assert_eq!(home.metadata("sh", "recording_path"), "");
 }
 
-#[test]
-fn agent_hooks_reach_the_next_server() {
-    let home = Home::with_server();
+/// Creates a node `me` of the scripted agent as Claude Code with hooks, and returns the folder of its host.
+fn create_node_with_hooks(home: &Home) -> PathBuf {
     let claude = home.hermetic.work().join("claude");
     // Called as `claude --settings FILE …`: the mock takes no such flag.
     fs::write(&claude, format!("#!/bin/sh\nshift 2\nexec {NERVE} mock-agent \"$@\"\n")).unwrap();
     assert!(std::process::Command::new("chmod").arg("755").arg(&claude).status().unwrap().success());
     home.create("me", claude.to_str().unwrap(), &[]);
     home.ok(&["server", "node", "wait", "me"]);
-    let runtime = home.hermetic.nerve_home().join("run/hosts").join(home.metadata("me", "host_id"));
+    home.hermetic.nerve_home().join("run/hosts").join(home.metadata("me", "host_id"))
+}
+
+#[test]
+fn lost_hooks_are_a_fault_of_the_node() {
+    let home = Home::with_server();
+    let socket = create_node_with_hooks(&home).join("hooks/socket");
+    home.kill_server("default");
+    fs::remove_file(&socket).unwrap();
+    fs::create_dir(&socket).unwrap();
+    home.ok(&["server", "start"]);
+    home.ok(&["server", "node", "wait", "me"]);
+    assert!(home.metadata("me", "faults").contains("hooks are lost"), "{}", home.info("me"));
+    home.ok(&["server", "node", "stop", "me"]);
+}
+
+#[test]
+fn agent_hooks_reach_the_next_server() {
+    let home = Home::with_server();
+    let runtime = create_node_with_hooks(&home);
     let socket = runtime.join("hooks/socket");
     let tell = |event: &str| {
         let message = json!({ "hook_event_name": event, "prompt_id": "p" }).to_string();
