@@ -94,6 +94,8 @@ pub struct Driver {
     profile: Arc<Profile>,
     /// The program was started to resume a conversation.
     is_resuming: bool,
+    /// The program begins each prompt in a row of its own.
+    has_fresh_lines: bool,
     state: AgentState,
     evidence: Evidence,
     observation: Observation,
@@ -140,6 +142,7 @@ impl Driver {
         Driver {
             profile,
             is_resuming: false,
+            has_fresh_lines: false,
             state: AgentState::Starting,
             evidence: Evidence { source: Source::Quiet, text: "just started".into(), offset: 0, at: now },
             observation: Observation::default(),
@@ -163,6 +166,12 @@ impl Driver {
     /// Marks the program as resuming a conversation: it is not ready until the conversation is loaded.
     pub fn resuming(mut self) -> Driver {
         self.is_resuming = true;
+        self
+    }
+
+    /// Marks the program as one that begins each prompt in a row of its own, whatever its output ends with.
+    pub fn with_fresh_lines(mut self) -> Driver {
+        self.has_fresh_lines = true;
         self
     }
 
@@ -289,9 +298,7 @@ impl Driver {
         self.activity.on_foreground(now, view.foreground);
         self.track_foreign_input(now, &view);
         let verdict = self.judge(now, &view);
-        self.prompt_line.cursor_line = view.cursor_line;
-        self.prompt_line.covers_text = view.covered_line == Some(view.cursor_line);
-        self.prompt_line.is_bare = self.is_prompt(&verdict::text_before_cursor(view.screen));
+        self.observe_prompt_line(&view);
         self.learn_prompt(&verdict, &view);
         if matches!(verdict, Verdict::Ready { .. }) {
             self.prompt_line.foreign_input = None;

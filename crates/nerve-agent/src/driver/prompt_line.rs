@@ -2,10 +2,11 @@
 
 use nerve_vt::terminal::MarkKind;
 
-use super::foreign_input::ForeignInput;
+use super::columns::width;
+use super::foreign_input::{ForeignInput, MAX_PROMPT_CHARS};
 use super::inherited_line::InheritedLine;
 use super::prompt_end::{PromptEnd, text_between};
-use super::verdict::{Verdict, text_before_cursor};
+use super::verdict::{Verdict, text_before_cursor, visible_text_before_cursor};
 use super::{Driver, Source, View};
 
 /// The prompt line of a line-based program, as of the last observation.
@@ -19,6 +20,10 @@ pub(super) struct PromptLine {
     pub(super) covers_text: bool,
     /// The cursor's line held nothing but a known prompt.
     pub(super) is_bare: bool,
+    /// The cursor's line held text.
+    pub(super) has_text: bool,
+    /// The cursor's line held output without a line end, and a known prompt behind it.
+    pub(super) output_end: Option<OutputEnd>,
     /// End of the drawn prompt. Text behind it was typed by someone.
     pub(super) end: Option<PromptEnd>,
     /// A line entered by someone else.
@@ -29,7 +34,21 @@ pub(super) struct PromptLine {
     pub(super) draft: Option<String>,
 }
 
+/// The end of output that has no line end: the program's prompt follows in the same row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct OutputEnd {
+    /// The row up to the cursor.
+    pub(super) row: String,
+    /// Column where the prompt begins.
+    pub(super) col: u16,
+}
+
 impl PromptLine {
+    /// Returns the drawn prompt without trailing blanks, or an empty text.
+    pub(super) fn drawn_text(&self) -> &str {
+        self.end.as_ref().map_or("", PromptEnd::text)
+    }
+
     /// Returns true if the drawn prompt is still there with the cursor behind it.
     pub(super) fn is_visible(&self, view: &View<'_>) -> bool {
         self.end.as_ref().is_some_and(|end| end.is_visible(view))
@@ -50,7 +69,7 @@ impl Driver {
     /// the drawn one, or a continuation prompt. Such a prompt has no letters or digits, or the letters of the prompt.
     pub fn is_input_prompt(&self, text: &str) -> bool {
         let trimmed = text.trim_end();
-        let drawn_prompt = self.prompt_line.end.as_ref().map_or("", PromptEnd::text);
+        let drawn_prompt = self.prompt_line.drawn_text();
         let learned_prompt = self.prompt_line.learned.as_deref().unwrap_or_default();
         if trimmed.is_empty() {
             return false;
@@ -66,6 +85,67 @@ impl Driver {
         let is_bare = !trimmed.contains(char::is_alphanumeric);
         trimmed.ends_with(CONTINUATION_ENDS)
             && (is_bare || has_letters_of(drawn_prompt) || has_letters_of(learned_prompt))
+    }
+
+    /// Returns the cursor's row up to the cursor while a turn runs: text behind it is older. Otherwise someone types there.
+    pub(super) fn prompt_text(&self, view: &View<'_>) -> String {
+        match self.turns.current.is_some() {
+            true => visible_text_before_cursor(view.screen),
+            false => text_before_cursor(view.screen),
+        }
+    }
+
+    /// Returns true if the cursor's row is a prompt of the program: up to the cursor or, with a right-hand prompt, the whole row.
+    pub(super) fn is_at_prompt(&self, view: &View<'_>) -> bool {
+        self.is_prompt(&self.prompt_text(view)) || self.is_prompt(&text_before_cursor(view.screen))
+    }
+
+    /// Updates what the cursor's row of a line-based program holds.
+    pub(super) fn observe_prompt_line(&mut self, view: &View<'_>) {
+        let row = self.prompt_text(view);
+        // Output without a line end may have been taken for a part of the prompt.
+        let ends_learned = !row.trim().is_empty()
+            && self.prompt_line.learned.as_ref().is_some_and(|learned| learned.ends_with(&row));
+        self.prompt_line.cursor_line = view.cursor_line;
+        self.prompt_line.covers_text = view.covered_line == Some(view.cursor_line);
+        self.prompt_line.has_text = !row.trim().is_empty();
+        self.prompt_line.is_bare = self.is_at_prompt(view) || ends_learned && self.turns.current.is_some();
+        self.prompt_line.output_end = self.find_output_end(row).filter(|_| !self.prompt_line.is_bare);
+    }
+
+    /// Finds a known prompt behind output in the cursor's row of a running turn.
+    pub(super) fn find_output_end(&self, row: String) -> Option<OutputEnd> {
+        if self.turns.current.is_none() || self.profile.composer.is_some() {
+            return None;
+        }
+        let learned = self.prompt_line.learned.as_deref().filter(|learned| !learned.trim().is_empty());
+        let begin = match (&self.profile.prompt, learned) {
+            (Some(prompt), _) => {
+                let mut begins = row.char_indices().rev().take(MAX_PROMPT_CHARS).map(|(at, _)| at);
+                begins.find(|at| prompt.is_match(&row[*at..]))
+            }
+            (None, Some(learned)) => row.strip_suffix(learned).map(str::len),
+            (None, None) => None,
+        };
+        let begin = begin.filter(|begin| *begin > 0)?;
+        Some(OutputEnd { col: u16::try_from(width(&row[..begin])).ok()?, row })
+    }
+
+    /// Returns true if a line-based program without marks shows a prompt for the rest of the running turn's line, such as `   ...>`.
+    pub(super) fn asks_for_rest(&self, row: &str) -> bool {
+        let learned = self.prompt_line.learned.as_deref().unwrap_or_default().trim();
+        let row = row.trim();
+        let is_rest = match self.profile.foreground {
+            true => row == ">",
+            false => row.ends_with('>') || ["...", "|"].contains(&row),
+        };
+        let is_symbol = !row.is_empty() && !row.contains(char::is_alphanumeric);
+        self.turns.current.is_some()
+            && self.profile.prompt.is_none()
+            && !learned.is_empty()
+            && is_symbol
+            && is_rest
+            && !learned.ends_with(row)
     }
 
     /// Learns the prompt of a line-based program from a ready state.
@@ -91,9 +171,9 @@ impl Driver {
         }
         self.prompt_line.end = PromptEnd::at_cursor(view);
         let quiet = matches!(verdict, Verdict::Ready { source: Source::Quiet | Source::Foreground, .. });
-        // A part of the row may be output that the prompt has not covered.
-        if (quiet || is_bare) && !self.prompt_line.covers_text {
-            let row = text_before_cursor(view.screen);
+        // A part of the row may be output that the prompt has not covered, or that it follows.
+        if (quiet || is_bare) && !self.prompt_line.covers_text && self.prompt_line.output_end.is_none() {
+            let row = self.prompt_text(view);
             self.prompt_line.learned = (!row.trim().is_empty()).then_some(row);
         }
     }

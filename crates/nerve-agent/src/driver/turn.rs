@@ -49,6 +49,8 @@ pub(super) struct Turn {
     /// The first line of a screen that a line-based program erased: its output begins there or above.
     erased_line: Option<u64>,
     overwrite: Option<Overwrite>,
+    /// The prompt's row of a line-based program when the turn began, without trailing blanks.
+    prompt_row: String,
     /// The end of the answer that was on the screen when Enter was pressed.
     previous_answer_end: Vec<String>,
 }

@@ -19,6 +19,9 @@ const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Time in settle times for which a dialog that may be half a frame must be stable.
 const PARTIAL_FRAME: u32 = 10;
 
+/// Number of quiet periods after which a prompt for the rest of a line counts.
+const REST_QUIETS: u32 = 5;
+
 /// The conclusion from one observation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
@@ -149,12 +152,35 @@ impl Driver {
         if view.foreground == Foreground::Awake {
             return Verdict::Unknown { recheck: Some(self.next_check(now)) };
         }
-        let row = text_before_cursor(view.screen);
-        if self.is_past_barrier(view) && self.is_prompt(&row) {
-            let text = format!("prompt '{}'", row.trim());
-            return self.ready_when_silent(now, Source::Screen, text, self.hold(view));
+        let row = self.prompt_text(view);
+        if self.is_past_barrier(view) {
+            if self.is_at_prompt(view) {
+                let text = format!("prompt '{}'", row.trim());
+                return self.ready_when_silent(now, Source::Screen, text, self.hold(view));
+            }
+            if self.asks_for_rest(&row) {
+                return self.judge_rest(now, &row);
+            }
+            let quiet = self.profile.timing.quiet();
+            if !self.profile.foreground
+                && let Some(end) = self.find_output_end(row)
+            {
+                let text = format!("a prompt behind output: '{}'", end.row.trim());
+                return self.ready_when_silent(now, Source::Screen, text, quiet);
+            }
         }
         self.judge_quiet(now, view)
+    }
+
+    /// Judges a program that shows a prompt for the rest of a line. Further lines may be on their way to it.
+    fn judge_rest(&self, now: TsNs, row: &str) -> Verdict {
+        let due =
+            self.activity.last_output.max(self.barrier.at()) + self.profile.timing.quiet() * REST_QUIETS;
+        if now < due {
+            return Verdict::Unknown { recheck: Some(due) };
+        }
+        let text = format!("the program waits for the rest of a line: '{}'", row.trim());
+        Verdict::Blocked { kind: BlockKind::Other, source: Source::Screen, text }
     }
 
     /// Returns when to check a working program again. A program may start silently for hours, so the checks become less
@@ -303,16 +329,21 @@ impl Driver {
     }
 }
 
-/// Returns the cursor's row up to the cursor: the place of a line-based program's prompt.
+/// Returns the cursor's row up to the cursor: the place of a line-based program's prompt. The whole row if someone types behind the
+/// cursor: this is no bare prompt.
 pub(super) fn text_before_cursor(screen: &Screen) -> String {
-    let Some(row) = screen.rows.get(screen.cursor.row as usize) else { return String::new() };
-    let col = screen.cursor.col;
-    let text = &row.text;
-    if !columns(text, col, u16::MAX).is_empty() {
-        // Text behind the cursor: someone types there, so this is no bare prompt.
-        return text.clone();
+    let text = screen.rows.get(screen.cursor.row as usize).map_or("", |row| row.text.as_str());
+    match columns(text, screen.cursor.col, u16::MAX) {
+        "" => visible_text_before_cursor(screen),
+        _ => text.to_string(),
     }
+}
+
+/// Returns the cursor's row up to the cursor, whatever is behind it.
+pub(super) fn visible_text_before_cursor(screen: &Screen) -> String {
+    let text = screen.rows.get(screen.cursor.row as usize).map_or("", |row| row.text.as_str());
+    let text = columns(text, 0, screen.cursor.col);
     // Row texts lack trailing blanks: restore those before the cursor.
-    let blanks = usize::from(col).saturating_sub(width(text));
+    let blanks = usize::from(screen.cursor.col).saturating_sub(width(text));
     format!("{text}{}", " ".repeat(blanks))
 }

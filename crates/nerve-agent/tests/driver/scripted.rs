@@ -299,6 +299,71 @@ fn text_under_the_prompt_is_lost() {
 }
 
 #[test]
+fn output_without_line_end_precedes_the_prompt() {
+    for (profile, prompt) in [("shell", "$ "), ("generic", "me: "), ("python", ">>> ")] {
+        let mut harness = line_based(profile, prompt);
+        let turn = |harness: &mut Harness, output: &str| {
+            harness.submit("x").unwrap();
+            harness.feed(&format!("x\r\n{output}{prompt}"));
+            harness.advance(5000);
+            let end =
+                harness.ended.pop().unwrap_or_else(|| panic!("{profile}: {:?}", harness.driver.evidence()));
+            (end.span.lines, end.span.last_col, end.overwrite)
+        };
+        assert_eq!(turn(&mut harness, "1\r\nabc"), (1..3, Some(3), None), "{profile}");
+        assert_eq!(turn(&mut harness, "2\r\n"), (3..4, None, None), "{profile}");
+        assert_eq!(turn(&mut harness, "abc"), (5..6, Some(3), None), "{profile}");
+        // The prompt may have changed.
+        let lost = (profile != "python").then_some(Overwrite::AmbiguousRow);
+        assert_eq!(turn(&mut harness, "abc"), (6..7, Some(3), lost), "{profile}");
+        assert_eq!(turn(&mut harness, "3\r\n"), (7..8, None, None), "{profile}");
+    }
+}
+
+#[test]
+fn changed_prompt_of_a_shell_is_no_output() {
+    for has_fresh_lines in [true, false] {
+        let mut harness = Harness::new("shell");
+        if has_fresh_lines {
+            harness.driver = harness.driver.with_fresh_lines();
+        }
+        harness.foreground = Foreground::Idle;
+        harness.feed("~ % ");
+        harness.advance(2000);
+        harness.submit("cd /tmp").unwrap();
+        harness.feed("cd /tmp\r\n/tmp % ");
+        harness.advance(5000);
+        let end = harness.ended.pop().unwrap();
+        let (end_line, lost) = if has_fresh_lines { (1, None) } else { (2, Some(Overwrite::AmbiguousRow)) };
+        assert_eq!((end.span.lines, end.overwrite), (1..end_line, lost), "{has_fresh_lines}");
+        harness.submit("echo one").unwrap();
+        harness.feed("echo one\r\none\r\n/tmp % ");
+        harness.advance(5000);
+        let end = harness.ended.pop().unwrap();
+        assert_eq!((end.span.lines, end.overwrite), (2..3, None), "{has_fresh_lines}");
+    }
+}
+
+#[test]
+fn prompt_for_the_rest_of_a_line_blocks() {
+    for (profile, prompt, rest) in
+        [("generic", "sqlite> ", "   ...> "), ("shell", "$ ", "> "), ("generic", "> ", "... ")]
+    {
+        let mut harness = line_based(profile, prompt);
+        harness.submit("select 'x").unwrap();
+        harness.feed(&format!("select 'x\r\n{rest}"));
+        harness.advance(5000);
+        let state = harness.driver.state();
+        assert!(matches!(state, AgentState::Blocked { kind: BlockKind::Other, .. }), "{rest:?} {state:?}");
+        assert!(harness.ended.is_empty(), "{rest:?}");
+        harness.feed(&format!("';\r\nx\r\n{prompt}"));
+        harness.advance(5000);
+        assert_eq!(harness.ended.len(), 1, "{rest:?}");
+        assert_eq!(*harness.driver.state(), AgentState::Ready, "{rest:?}");
+    }
+}
+
+#[test]
 fn printed_marks_do_not_end_turn() {
     let mut harness = Harness::ready_shell();
     harness.submit("cat marks").unwrap();

@@ -98,15 +98,73 @@ async fn shell_without_marks_and_python_take_turns() {
         assert_eq!(harness.ask("dash", &format!("echo {n}")).await.text, n.to_string());
     }
     assert_eq!(harness.ask("dash", "sleep 0.5; echo slept").await.text, "slept");
+    assert_eq!(harness.ask("dash", "echo 1; printf 'no line end'").await.text, "1\nno line end");
+    assert_eq!(harness.ask("dash", "echo next").await.text, "next");
     harness.stop("dash").await;
     harness.start("py", &["python3", "-q"]).await;
     for n in 0..5 {
         assert_eq!(harness.ask("py", &format!("print({n} * 2)")).await.text, (n * 2).to_string());
     }
     assert_eq!(harness.ask("py", "import time; time.sleep(0.5); print('slept')").await.text, "slept");
+    assert_eq!(harness.ask("py", "print('no line end', end='')").await.text, "no line end");
+    assert_eq!(harness.ask("py", "print('next')").await.text, "next");
     let open = harness.send("py", "if True:").await.unwrap_err();
     assert_eq!(open.kind, ErrorKind::Blocked, "{open:?}");
     harness.stop("py").await;
+}
+
+#[tokio::test]
+async fn changed_prompt_is_no_part_of_the_answer() {
+    let harness = Harness::new();
+    for (program, argv, set_prompt) in [
+        ("zsh", &["zsh", "-f"][..], "PS1='%~ %# '"),
+        ("fish", &["fish", "--no-config"], "function fish_prompt; echo -n (pwd)'> '; end"),
+    ] {
+        if std::process::Command::new(program).arg("--version").output().is_err() {
+            skip(&format!("changed_prompt_is_no_part_of_the_answer ({program})"), "it is missing");
+            continue;
+        }
+        harness.start(program, argv).await;
+        for (command, text) in [(set_prompt, ""), ("cd /", ""), ("cd /tmp", ""), ("echo one", "one")] {
+            let response = harness.ask(program, command).await;
+            assert_eq!((response.text.as_str(), response.failure()), (text, None), "{program} {command}");
+        }
+        harness.stop(program).await;
+    }
+    // In dash, output without a line end precedes the prompt in the same row.
+    harness.start("dash", &["sh"]).await;
+    for command in ["PS1='$PWD> '", "cd /"] {
+        let response = harness.ask("dash", command).await;
+        assert_eq!(
+            response.failure().map(|failure| failure.kind),
+            Some(ErrorKind::Incomplete),
+            "{response:?}"
+        );
+    }
+    assert_eq!(harness.ask("dash", "echo one").await.text, "one");
+    harness.stop("dash").await;
+}
+
+#[tokio::test]
+async fn unfinished_line_blocks_programs_without_marks() {
+    let harness = Harness::new();
+    for (program, unfinished, rest, text) in
+        [("sh", "echo 'a", "b'\r", "a\nb"), ("sqlite3", "select 'a", "b';\r", "a\nb")]
+    {
+        if std::process::Command::new(program).arg("--version").output().is_err() {
+            skip(&format!("unfinished_line_blocks_programs_without_marks ({program})"), "it is missing");
+            continue;
+        }
+        harness.start(program, &[program]).await;
+        harness.wait(program, NodeState::Ready).await.unwrap();
+        let open = harness.send(program, unfinished).await.unwrap_err();
+        assert_eq!(open.kind, ErrorKind::Blocked, "{program}: {open:?}");
+        harness.engine.write_bytes(&node_ref(program), rest.as_bytes().to_vec()).await.unwrap();
+        harness.wait(program, NodeState::Ready).await.unwrap();
+        let finished = if program == "sh" { "echo 'a\nb'" } else { "select 'a\nb';" };
+        assert!(harness.ask(program, finished).await.text.ends_with(text), "{program}");
+        harness.stop(program).await;
+    }
 }
 
 /// Sends `run` and `write` requests in every mix of up to three, then executes a prompt: more than 200 rounds in all.

@@ -155,10 +155,37 @@ impl Driver {
         self.marks.end.as_ref().map(|mark| mark.offset) > first_byte
     }
 
+    /// Returns true if the cursor's row holds nothing but a prompt.
+    fn is_last_row_prompt(&self) -> bool {
+        let is_fresh = self.has_fresh_lines && self.prompt_line.output_end.is_none();
+        self.prompt_line.is_bare || is_fresh && !self.marks.marks_prompts()
+    }
+
+    /// Returns true if the cursor's row holds text that may be output or a part of the prompt: a shell without marks has changed its
+    /// prompt, or has drawn it behind output that has no line end.
+    fn is_last_row_ambiguous(&self) -> bool {
+        let line = &self.prompt_line;
+        if self.profile.composer.is_some()
+            || self.marks.marks_prompts()
+            || self.has_command_end()
+            || self.is_last_row_prompt()
+            || self.profile.prompt.is_some()
+        {
+            return false;
+        }
+        match (&line.output_end, &self.turns.current) {
+            (Some(end), Some(turn)) => self.has_fresh_lines || turn.prompt_row == end.row.trim_end(),
+            _ => self.profile.foreground && line.has_text && line.learned.is_some(),
+        }
+    }
+
     /// Ends the running turn. `evidence` replaces the evidence of the state.
     pub(in crate::driver) fn end_turn(&mut self, now: TsNs, outcome: Outcome, evidence: Option<&str>) {
         if self.prompt_line.covers_text && !self.has_command_end() && !matches!(outcome, Outcome::Exited(_)) {
             self.on_output_covered();
+        }
+        if outcome == Outcome::Done && self.is_last_row_ambiguous() {
+            self.on_ambiguous_row();
         }
         let Some(turn) = self.turns.current.take() else { return };
         self.turns.returned_prompt =
@@ -173,7 +200,12 @@ impl Driver {
             Some(mark) if self.profile.composer.is_none() => (mark.line.0, None),
             // To the end of the output: the parser finds the composer, and a program that exited draws no prompt.
             _ if self.profile.composer.is_some() || matches!(outcome, Outcome::Exited(_)) => (u64::MAX, None),
-            _ if self.prompt_line.is_bare => (self.prompt_line.cursor_line, None),
+            _ if self.is_last_row_prompt() => (self.prompt_line.cursor_line, None),
+            _ if let Some(last) =
+                self.prompt_line.output_end.as_ref().filter(|_| !self.marks.marks_prompts()) =>
+            {
+                (self.prompt_line.cursor_line + 1, Some(last.col))
+            }
             _ => (self.prompt_line.cursor_line + 1, None),
         };
         let exit_code = end.and_then(|mark| match mark.kind {

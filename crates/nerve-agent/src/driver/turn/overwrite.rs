@@ -11,6 +11,8 @@ pub enum Overwrite {
     ErasedRows(u64),
     /// The program wrote text in the first row of the echo. It may have drawn its prompt again.
     Echo,
+    /// The last row may be output, or a part of the program's prompt.
+    AmbiguousRow,
     /// The program drew its next prompt over text in the last row of its output.
     LastRow,
     /// The program wrote text above its output, or erased a part of it.
@@ -42,6 +44,13 @@ impl Driver {
     pub(in crate::driver) fn on_output_covered(&mut self) {
         if let (None, Some(turn)) = (&self.profile.composer, &mut self.turns.current) {
             turn.overwrite = turn.overwrite.max(Some(Overwrite::LastRow));
+        }
+    }
+
+    /// Records that the last row of the output may be a part of the program's prompt.
+    pub(super) fn on_ambiguous_row(&mut self) {
+        if let Some(turn) = &mut self.turns.current {
+            turn.overwrite = turn.overwrite.max(Some(Overwrite::AmbiguousRow));
         }
     }
 

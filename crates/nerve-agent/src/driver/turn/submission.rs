@@ -90,6 +90,7 @@ impl Driver {
             first_line: cursor_line,
             erased_line: None,
             overwrite: None,
+            prompt_row: self.prompt_line.drawn_text().to_string(),
             previous_answer_end: Vec::new(),
         });
         match phase {

@@ -82,10 +82,16 @@ impl<B: Backend> Actor<B> {
             Some(Overwrite::Output) => true,
             Some(Overwrite::Echo) => !layout.is_echoed_above(terminal, lines.start, prompt),
             Some(Overwrite::ErasedRows(rows)) => rows > echo_rows,
-            Some(Overwrite::LastRow) | None => false,
+            Some(Overwrite::AmbiguousRow | Overwrite::LastRow) | None => false,
         };
-        if end.overwrite == Some(Overwrite::LastRow) {
-            return Some("the program wrote its prompt over the last row of its output");
+        match end.overwrite {
+            Some(Overwrite::LastRow) => {
+                return Some("the program wrote its prompt over the last row of its output");
+            }
+            Some(Overwrite::AmbiguousRow) => {
+                return Some("its last row may be a part of the program's prompt");
+            }
+            _ => {}
         }
         if is_lost {
             return Some("the program wrote over rows above its output, or erased a part of it");

@@ -23,6 +23,7 @@ mod turns;
 mod waiters;
 
 use std::io;
+use std::path::Path;
 
 use nerve_agent::driver::{AgentState, Driver, Effect, View};
 use nerve_api::event::EventKind;
@@ -53,6 +54,9 @@ use crate::cancellation::interrupt_timeout_error;
 use crate::hooks::HookSocket;
 use crate::proxy::NodeProxy;
 use crate::terminal::spec::TerminalSpec;
+
+/// Shells that end incomplete output with a mark and a line end before they draw a prompt.
+const FRESH_LINE_SHELLS: [&str; 2] = ["zsh", "fish"];
 
 /// A terminal node: its parts, each with its own state. The modules of this folder implement its handlers.
 pub(super) struct Actor<B> {
@@ -397,6 +401,11 @@ impl<B: Backend> Actor<B> {
 fn new_driver(spec: &TerminalSpec, is_foreign: bool, now: TsNs) -> Driver {
     let driver = Driver::new(spec.profile.clone(), now);
     let driver = if is_foreign { driver.attached() } else { driver };
+    let program = spec.program.argv.first().and_then(|program| Path::new(program).file_name()?.to_str());
+    let driver = match program {
+        Some(program) if FRESH_LINE_SHELLS.contains(&program) => driver.with_fresh_lines(),
+        _ => driver,
+    };
     let is_resumed =
         spec.profile.session.as_ref().is_some_and(|session_args| session_args.resumes(&spec.program.argv));
     if is_resumed { driver.resuming() } else { driver }
