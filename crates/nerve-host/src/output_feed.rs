@@ -205,6 +205,11 @@ impl OutputFeed {
         std::mem::take(&mut self.waiting)
     }
 
+    /// Returns true if the output so far ends within an escape sequence or a character.
+    pub fn ends_in_sequence(&self) -> bool {
+        !self.state.borrow().incomplete_end().is_empty()
+    }
+
     /// Subscribes to the output after `since`, if it is kept, or after a dump of the terminal. An incomplete sequence or character
     /// follows the dump: the next output completes it.
     pub fn subscribe(

@@ -158,12 +158,43 @@ async fn overwritten_output_is_incomplete() {
             let response = harness.ask(node, lossy).await;
             let failure = response.failure().map(|failure| failure.kind);
             assert_eq!(failure, Some(ErrorKind::Incomplete), "{node} {lossy}: {response:?}");
-            // The next output may be mixed with the text that still stands there, or is exact.
-            let next = harness.ask(node, "echo x").await;
-            assert!(next.failure().is_some() || next.text == "x", "{node} after {lossy}: {next:?}");
-            harness.ask(node, "clear").await;
-            let next = harness.ask(node, "echo x").await;
-            assert_eq!((next.text.as_str(), next.failure()), ("x", None), "{node} cleared after {lossy}");
+            // The next output covers the text that still stands there, which is no part of it.
+            for _ in 0..2 {
+                let next = harness.ask(node, "echo x").await;
+                assert_eq!((next.text.as_str(), next.failure()), ("x", None), "{node} after {lossy}");
+                harness.ask(node, "clear").await;
+            }
+        }
+        harness.stop(node).await;
+    }
+}
+
+#[tokio::test]
+async fn text_below_the_prompt_is_no_part_of_later_output() {
+    let mut harness = Harness::new();
+    for (node, program) in [("bash", &BASH[..]), ("dash", &["/bin/dash"])] {
+        harness.start(node, program).await;
+        for (command, text) in [
+            ("echo x", "x".to_string()),
+            ("printf 'a\\tb\\n\\nc\\n'", "a       b\n\nc".to_string()),
+            ("true", String::new()),
+            ("seq 1 90", (1..=90).map(|n| n.to_string()).collect::<Vec<_>>().join("\n")),
+        ] {
+            harness.ask(node, "clear; seq 1000000 1000060").await;
+            let moved = harness.ask(node, "printf '\\033[3;1H'").await;
+            assert_eq!(moved.failure().map(|failure| failure.kind), Some(ErrorKind::Incomplete), "{moved:?}");
+            let (response, chunks) = streamed(&mut harness, node, command).await;
+            assert_eq!(
+                (response.text.as_str(), response.failure()),
+                (text.as_str(), None),
+                "{node} {command}"
+            );
+            assert_eq!(chunks.concat(), text, "{node} {command}");
+            let next = harness.ask(node, "echo next").await;
+            assert_eq!((next.text.as_str(), next.failure()), ("next", None), "{node} after {command}");
+            // Output that is lost above the prompt is noticed there, too.
+            let lost = harness.ask(node, "printf '1\\n2\\n3\\n\\033[2A4\\n'").await;
+            assert_eq!(lost.failure().map(|failure| failure.kind), Some(ErrorKind::Incomplete), "{lost:?}");
         }
         harness.stop(node).await;
     }

@@ -3,7 +3,8 @@
 use bitflags::bitflags;
 use nerve_types::{Size, TsNs};
 
-use super::model::Model;
+use super::model::{Model, ParserState};
+use super::overprint::Overprint;
 use super::{TerminalState, dump};
 
 /// A terminal without its stored lines. Keeps the line numbers.
@@ -80,6 +81,22 @@ impl TerminalState {
         terminal
     }
 
+    /// Copies the terminal without stored lines, and without the text below the cursor and in the rest of its line. `None` while a
+    /// character or a synchronized update is incomplete.
+    ///
+    /// The bytes so far must not end within an escape sequence.
+    pub fn copy_without_text_below(&self, now: TsNs) -> Option<TerminalState> {
+        let mut keyframe = self.keyframe(now)?;
+        // ED 0.
+        keyframe.dump.extend_from_slice(b"\x1b[J");
+        let mut copy = TerminalState::from_keyframe(&keyframe);
+        // The program did not draw the dump.
+        copy.model.printing.raised_from = None;
+        copy.model.printing.overprint = Overprint::default();
+        copy.model.sequence = ParserState::default();
+        Some(copy)
+    }
+
     /// Continues at byte `offset` because the output up to there is missing. Discards incomplete sequences. Does
     /// nothing for an offset already passed.
     pub fn skip_to(&mut self, offset: u64) {
@@ -89,7 +106,7 @@ impl TerminalState {
         self.parser = super::Parser::new();
         self.partial_char = super::PartialChar::default();
         self.strings = super::OscGuard::default();
-        self.model.sequence = super::model::ParserState::default();
+        self.model.sequence = ParserState::default();
         self.model.frames.close();
         self.model.stream.offset = offset;
     }
@@ -139,5 +156,22 @@ mod tests {
             assert_eq!(copy.screen(), fed(more).screen(), "{more:?}");
             assert_eq!(copy.line_count(), fed(more).line_count());
         }
+    }
+    #[test]
+    fn output_in_copy_covers_no_older_text() {
+        let mut terminal = TerminalState::new(Size::new(20, 5));
+        terminal.process_data(TsNs(1), b"1\r\n2\r\n3\r\n4\r\n5\r\n6 older text\x1b[2;1H$ ");
+        let mut copy = terminal.copy_without_text_below(TsNs(2)).expect("no open frame");
+        let output = b"echo\r\na\tb\r\n$ ";
+        let (alerts, own) =
+            (terminal.process_data(TsNs(3), output).alerts, copy.process_data(TsNs(3), output).alerts);
+        assert_eq!((alerts, own), (Vec::new(), Vec::new()));
+        assert_eq!((copy.cursor_line(), copy.offset()), (terminal.cursor_line(), terminal.offset()));
+        let rows = |terminal: &TerminalState| -> Vec<String> {
+            terminal.screen().rows.into_iter().map(|row| row.text).collect()
+        };
+        assert_eq!(rows(&copy), ["2", "$ echo", "a       b", "$", ""]);
+        assert_eq!(rows(&terminal), ["2", "$ echo", "a       b", "$", "6 older text"]);
+        assert_eq!((copy.covered_line(), terminal.covered_line().is_some()), (None, true));
     }
 }

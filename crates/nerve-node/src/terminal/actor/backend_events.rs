@@ -21,6 +21,7 @@ impl<B: Backend> Actor<B> {
                 self.terminal.skip_to(offset);
                 self.feed.skip_to(offset);
                 self.skipped_to = Some(offset);
+                self.drop_shadow();
             }
             BackendEvent::Gone(reason) => self.on_gone(reason),
             // Published with the status.
@@ -38,8 +39,17 @@ impl<B: Backend> Actor<B> {
     fn on_output(&mut self) {
         let (now, before) = (self.clock.now(), self.terminal.offset());
         let output = self.link.take_output(self.terminal.slice_len());
-        let changes = self.terminal.process_data(now, output);
+        let mut changes = self.terminal.process_data(now, output);
         self.feed.push(output);
+        if let Some(active) = self.turns.active_mut()
+            && let Some(shadow) = &mut active.shadow
+        {
+            match shadow.process_data(now, output, &self.terminal) {
+                // Text that was there before the turn is not covered or erased by the program's output.
+                Some(alerts) => changes.alerts = alerts,
+                None => active.shadow = None,
+            }
+        }
         self.driver.on_output(now, self.terminal.offset());
         self.reporter.set_offset(self.terminal.offset());
         let mut is_urgent = false;
@@ -62,6 +72,12 @@ impl<B: Backend> Actor<B> {
         self.spec.audit_log.on_output(now);
         if self.observation.on_output(now, is_urgent) {
             self.observe(now);
+        }
+    }
+
+    fn drop_shadow(&mut self) {
+        if let Some(active) = self.turns.active_mut() {
+            active.shadow = None;
         }
     }
 
@@ -90,6 +106,8 @@ impl<B: Backend> Actor<B> {
     fn on_resized(&mut self, size: Size) {
         self.terminal.resize(size);
         self.feed.resize(size);
+        // The copy would wrap its lines in another way.
+        self.drop_shadow();
         if self.lifecycle.is_replaying() {
             // A replayed size.
             return;

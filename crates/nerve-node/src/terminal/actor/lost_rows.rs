@@ -32,6 +32,11 @@ impl PromptLayout {
         }
     }
 
+    /// Returns true if the screen had text below the prompt.
+    pub(super) fn is_above_text(&self) -> bool {
+        self.text_end > 0
+    }
+
     /// Returns true if the row above line `start` still shows the program's prompt with the echo of `prompt` behind it.
     fn is_echoed_above(&self, terminal: &TerminalState, start: u64, prompt: &str) -> bool {
         let row = start.checked_sub(1).and_then(|line| terminal.line_text(LineIndex(line)));
@@ -59,14 +64,17 @@ fn count_echo_rows(prompt: &str, col: usize, cols: usize) -> u64 {
 }
 
 impl<B: Backend> Actor<B> {
-    /// Returns the reason why the rows of a finished turn lack output or contain other text; `None` if they are whole.
+    /// Returns the reason why the rows of a finished turn lack output or contain other text; `None` if they are whole. `shadow`: the
+    /// terminal from which they are read, if that has no older text.
     pub(super) fn find_lost_rows(
         &self,
         end: &TurnEnd,
         prompt: &str,
         layout: &PromptLayout,
+        shadow: Option<&TerminalState>,
     ) -> Option<&'static str> {
-        let (terminal, profile, lines) = (&self.terminal, &self.spec.profile, &end.span.lines);
+        let terminal = shadow.unwrap_or(&self.terminal);
+        let (profile, lines) = (&self.spec.profile, &end.span.lines);
         if profile.composer.is_some() || terminal.modes().alternate {
             return None;
         }
@@ -106,7 +114,7 @@ impl<B: Backend> Actor<B> {
         if has_text_below(terminal) {
             return Some("the program left text below its prompt");
         }
-        let is_mixed = lines.start < lines.end && lines.start < layout.text_end;
+        let is_mixed = shadow.is_none() && lines.start < lines.end && lines.start < layout.text_end;
         is_mixed.then_some("the screen had text below the prompt, which the output may not cover")
     }
 }

@@ -16,6 +16,7 @@ mod observation;
 mod queue;
 pub(crate) mod request;
 mod scrollback_share;
+mod shadow_terminal;
 mod shutdown;
 pub(crate) mod status;
 mod turn_meter;
@@ -257,7 +258,7 @@ impl<B: Backend> Actor<B> {
         };
         let screen = self.terminal.screen();
         let cursor_line = self.cursor_line();
-        let covered_line = self.terminal.covered_line().map(|line| line.0);
+        let covered_line = self.output_terminal().covered_line().map(|line| line.0);
         self.driver.observe(now, View { screen: &screen, cursor_line, covered_line, foreground });
         if let Some(active) = self.turns.active_mut()
             && let Some(stream) = &active.stream

@@ -10,6 +10,7 @@ use nerve_types::TsNs;
 
 use super::lost_rows::PromptLayout;
 use super::request::RequestedTurn;
+use super::shadow_terminal::ShadowTerminal;
 use super::status::ProgressRecord;
 use crate::client_origin::ClientOrigin;
 use crate::error::{EngineError, ErrorKind};
@@ -36,6 +37,8 @@ pub(super) struct ActiveTurn {
     /// A caller cleared rows of the answer from the scrollback.
     pub(super) is_cleared: bool,
     pub(super) layout: PromptLayout,
+    /// The terminal without older text that the answer may cover, if there is such text.
+    pub(super) shadow: Option<ShadowTerminal>,
     /// The transcript is being read for the end of the answer.
     pub(super) is_reading_transcript: bool,
     /// The response as parsed from the screen, while the transcript of the ended turn is being read.

@@ -17,6 +17,7 @@ use nerve_vt::terminal::TerminalState;
 use super::lost_rows::PromptLayout;
 use super::queue::ActiveTurn;
 use super::request::{Request, RequestedTurn};
+use super::shadow_terminal::ShadowTerminal;
 use super::{Actor, tail_of};
 use crate::audit_log::FinishedPrompt;
 use crate::error::{EngineError, ErrorKind};
@@ -86,6 +87,7 @@ impl<B: Backend> Actor<B> {
         }
         let (modes, line) = (self.terminal.modes(), self.cursor_line());
         let layout = PromptLayout::new(&self.terminal, &request.prompt.text);
+        let shadow = self.copy_terminal(now, &layout);
         let number = match self.driver.submit(now, Arc::clone(&request.prompt.text), modes, line) {
             Ok(number) => number,
             Err(refused) => {
@@ -118,9 +120,25 @@ impl<B: Backend> Actor<B> {
             is_cleared: false,
             layout,
             is_reading_transcript: false,
+            shadow,
             finishing: None,
             timer: self.spec.events.begin_turn(self.spec.kind.as_str()),
         });
+    }
+
+    /// Copies the terminal of a shell with text below its prompt.
+    fn copy_terminal(&self, now: TsNs, layout: &PromptLayout) -> Option<ShadowTerminal> {
+        let profile = &self.spec.profile;
+        let is_shell = profile.composer.is_none() && profile.foreground;
+        let is_exact = !self.link.backend.is_approximate() && !self.feed.ends_in_sequence();
+        let is_needed = is_shell && is_exact && layout.is_above_text() && !self.terminal.modes().alternate;
+        is_needed.then(|| ShadowTerminal::new(&self.terminal, now)).flatten()
+    }
+
+    /// Returns the terminal from which the running turn's output is read.
+    pub(super) fn output_terminal(&self) -> &TerminalState {
+        let shadow = self.turns.active().and_then(|active| active.shadow.as_ref());
+        shadow.map_or(&self.terminal, ShadowTerminal::terminal)
     }
 
     /// Reads the transcript if the screen shows the end of an answer. Does not wait for a silence then: an agent may draw its last
@@ -170,9 +188,11 @@ impl<B: Backend> Actor<B> {
         let Some(active) = self.turns.active_mut() else { return };
         active.request.deadline = None;
         active.stream_due = None;
-        let (stream, parser) = (active.stream.take(), active.parser);
+        let (stream, parser, shadow) = (active.stream.take(), active.parser, active.shadow.take());
+        let shadow = shadow.as_ref().map(ShadowTerminal::terminal);
+        let terminal = shadow.unwrap_or(&self.terminal);
         let prompt = Arc::clone(&active.request.prompt.text);
-        let mut lines = turn_lines(&self.terminal, &end.span);
+        let mut lines = turn_lines(terminal, &end.span);
         if self.spec.profile.composer.is_none() && end.span.has_echo {
             lines = remove_echo(lines, &prompt, |before| self.driver.is_input_prompt(before));
         }
@@ -180,7 +200,7 @@ impl<B: Backend> Actor<B> {
         let has_answer = !matches!(end.outcome, Outcome::NotDelivered | Outcome::Exited(_));
         if let Some(stream) = stream.filter(|_| has_answer) {
             // The screen's wording, like the chunks published before; the transcript's may differ.
-            let rest = stream.rest(&self.terminal, &end.span, &parsed.text());
+            let rest = stream.rest(terminal, &end.span, &parsed.text());
             self.publish_chunks(end.number, rest);
         }
         let is_ready = *self.driver.state() == AgentState::Ready;
@@ -190,7 +210,7 @@ impl<B: Backend> Actor<B> {
         if self.terminal.modes().alternate {
             note_hidden_start(&mut response, &prompt);
         }
-        if let Some(reason) = self.missing_text_reason(&end, &response) {
+        if let Some(reason) = self.missing_text_reason(&end, &response, shadow) {
             response.missing_text = Some(reason.to_string());
         }
         match (self.end_error(&end), self.transcript()) {
@@ -201,13 +221,19 @@ impl<B: Backend> Actor<B> {
     }
 
     /// Returns why the rows of a finished turn may lack text. The first reason that applies is the one to report.
-    fn missing_text_reason(&self, end: &TurnEnd, response: &Response) -> Option<&'static str> {
+    /// `shadow` is the copy of the terminal from which the rows were read, if it had one.
+    fn missing_text_reason(
+        &self,
+        end: &TurnEnd,
+        response: &Response,
+        shadow: Option<&TerminalState>,
+    ) -> Option<&'static str> {
         let active = self.turns.active()?;
         if active.is_cleared {
             return Some("the buffer was cleared during the turn");
         }
         let prompt = &*active.request.prompt.text;
-        if let Some(reason) = self.find_lost_rows(end, prompt, &active.layout) {
+        if let Some(reason) = self.find_lost_rows(end, prompt, &active.layout, shadow) {
             return Some(reason);
         }
         let is_polled = self.link.backend.is_approximate();
@@ -366,7 +392,7 @@ impl<B: Backend> Actor<B> {
         let (Some(active), Some(start)) = (self.turns.active(), self.driver.turn_start_line()) else {
             return String::new();
         };
-        let (prompt, lines) = (&*active.request.prompt.text, lines_from(&self.terminal, start));
+        let (prompt, lines) = (&*active.request.prompt.text, lines_from(self.output_terminal(), start));
         let text =
             nerve_agent::parse::parser(active.parser).parse(&TurnText { prompt, lines: &lines }).text();
         truncate_text(text)
@@ -377,7 +403,7 @@ impl<B: Backend> Actor<B> {
         let Some(active) = self.turns.active_mut() else { return };
         active.stream_due = None;
         let (Some(stream), Some(start)) = (&mut active.stream, self.driver.turn_start_line()) else { return };
-        let terminal = &self.terminal;
+        let terminal = active.shadow.as_ref().map_or(&self.terminal, ShadowTerminal::terminal);
         let parser = active.parser;
         let prompt = &active.request.prompt.text;
         let chunks = stream.grow(terminal, start, || {
