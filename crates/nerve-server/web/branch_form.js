@@ -10,14 +10,15 @@ const PREVIEW_DELAY = 300;
 const NO_SNAPSHOT = "There is no snapshot at or before this position, so no branch can begin here. `nerve snapshot` takes one while a node runs.";
 
 /**
- * Returns the point from which a branch at a position continues: `at` for the request and a `label`; null if there is
- * none. The engine continues from snapshots, from the end of a recording, and from the present of a live one, of which
+ * Returns the point from which a branch at a position continues: `at` for the request, a `label`, and whether it has files; null
+ * if there is none. The engine continues from snapshots, from the end of a recording, and from the present of a live one, of which
  * it takes a snapshot first.
  */
 export function branchPoint({ snapshots, live, duration_ms: duration }, position) {
   const isAtEnd = position >= duration;
   if (isAtEnd) {
-    return live ? { at: "now", label: "the present, with a new snapshot" } : { at: "end", label: "the end of the recording" };
+    const end = live ? { at: "now", label: "the present, with a new snapshot" } : { at: "end", label: "the end of the recording" };
+    return { ...end, hasFiles: true };
   }
   const earlier = snapshots.filter(({ at_ms: at }) => at <= position);
   const snapshot = earlier.reduce((last, one) => (last === null || one.at_ms >= last.at_ms ? one : last), null);
@@ -25,7 +26,7 @@ export function branchPoint({ snapshots, live, duration_ms: duration }, position
     return null;
   }
   const name = snapshot.label ? `snapshot ${snapshot.snapshot_id} “${snapshot.label}”` : `snapshot ${snapshot.snapshot_id}`;
-  return { at: String(snapshot.snapshot_id), label: `${name} at ${formatPosition(snapshot.at_ms)}` };
+  return { at: String(snapshot.snapshot_id), label: `${name} at ${formatPosition(snapshot.at_ms)}`, hasFiles: snapshot.has_files };
 }
 
 /** Begins a branch from the position that is shown when the form is opened or sent. */
@@ -40,6 +41,8 @@ export class BranchForm {
   #point = element("p", { class: "note" });
   #plan = element("p", { class: "note", hidden: true });
   #problem = element("p", { class: "note failed", role: "alert", hidden: true });
+  #inPlace = element("input", { type: "checkbox", onchange: () => this.#update() });
+  #inPlaceRow = element("label", { hidden: true }, this.#inPlace, " The snapshot has no files: use the current ones in the recorded folder");
   #text = element("textarea", { id: uniqueId("branch"), rows: 2, required: true, autocomplete: "off" });
   #send = element("button", { type: "submit", class: "primary" }, "Begin the branch");
   #form;
@@ -51,6 +54,7 @@ export class BranchForm {
       "form",
       { class: "branch-form", onsubmit: (event) => this.#submit(event) },
       this.#point,
+      this.#inPlaceRow,
       this.#plan,
       element("label", { for: this.#text.id }, "Instruction for the new node"),
       this.#text,
@@ -75,7 +79,8 @@ export class BranchForm {
     showText(this.#point, point === null ? NO_SNAPSHOT : `The branch continues from ${point.label}.`);
     this.#send.disabled = point === null;
     this.#text.disabled = point === null;
-    const key = point === null ? null : `${this.#timeline.recording_id}/${point.at}`;
+    this.#inPlaceRow.hidden = point?.hasFiles ?? true;
+    const key = point === null ? null : `${this.#timeline.recording_id}/${point.at}/${this.#isInPlace(point)}`;
     if (key !== this.#planned) {
       this.#planned = key;
       showText(this.#plan, "");
@@ -103,9 +108,14 @@ export class BranchForm {
     }
   }
 
+  /** Returns true if the branch works with the current files. */
+  #isInPlace(point) {
+    return !point.hasFiles && this.#inPlace.checked;
+  }
+
   #request(point, instruction, more = {}) {
     const { recording_id: recording, session_id: session } = this.#timeline;
-    return createBranch({ machine: this.#machine }, session, { recording, at: point.at, instruction, ...more });
+    return createBranch({ machine: this.#machine }, session, { recording, at: point.at, instruction, in_place: this.#isInPlace(point), ...more });
   }
 
   async #submit(event) {

@@ -1,5 +1,7 @@
 //! `nerve` in a hermetic environment.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -125,6 +127,22 @@ impl Home {
             .into_iter()
             .find(|host| host["host_id"] == id)
             .unwrap_or_else(|| panic!("no host of {node}"))
+    }
+
+    /// Writes a file that only the user can read, and returns its path.
+    pub(crate) fn write_private(&self, name: &str, text: &str) -> String {
+        let path = self.hermetic.nerve_home().join(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        path.to_str().unwrap().to_string()
+    }
+
+    /// Writes a new certificate for loopback, and returns the paths of the certificate and of its key.
+    pub(crate) fn write_certificate(&self) -> (String, String) {
+        let names = ["localhost", "127.0.0.1"].map(str::to_string);
+        let made = rcgen::generate_simple_self_signed(names).unwrap();
+        let key = made.key_pair.serialize_pem();
+        (self.write_private("cert.pem", &made.cert.pem()), self.write_private("key.pem", &key))
     }
 
     /// Returns the recording of a node of the default session.

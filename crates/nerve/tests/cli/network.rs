@@ -200,14 +200,7 @@ fn commands_use_a_tcp_server() {
 #[test]
 fn commands_use_a_trusted_tls_server() {
     let home = Home::new();
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_string()]).unwrap();
-    let file = |name: &str, text: String| {
-        let path = home.hermetic.nerve_home().join(name);
-        fs::write(&path, text).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-        path.to_str().unwrap().to_string()
-    };
-    let (cert, key) = (file("cert.pem", made.cert.pem()), file("key.pem", made.key_pair.serialize_pem()));
+    let (cert, key) = home.write_certificate();
     let started = home.ok(&["server", "start", "--tcp", "0", "--tls-cert", &cert, "--tls-key", &key]);
     assert!(started.contains("listening on tls://"), "{started}");
     let port = home.tcp().rsplit_once(':').unwrap().1.to_string();

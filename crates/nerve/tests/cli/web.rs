@@ -1,7 +1,9 @@
 //! `nerve web`, and the console in a real browser.
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,6 +12,7 @@ use nerve_record::meta::Meta;
 use nerve_record::snapshots::{SnapshotLine, append};
 use nerve_record::store::Store;
 use nerve_testkit::harness::{CommandOutput, browser_script};
+use nerve_testkit::wait_until;
 use nerve_types::{Size, TsNs};
 
 use crate::harness::{DEADLINE, Home, NERVE};
@@ -27,6 +30,29 @@ fn web_starts_server_and_prints_a_new_link_each_time() {
     assert!(printed.starts_with(page) && !printed.contains(code), "{printed}");
     assert_eq!(home.nerve(&["web", "sessions", "list", "--json"]).json()["sessions"], serde_json::json!([]));
     home.nerve(&["web", "sessions", "revoke", "abc"]).assert_stderr(3, &["session 'abc'", "sessions list"]);
+}
+
+#[test]
+fn link_is_opened_on_a_desktop() {
+    let home = Home::new();
+    let folder = home.hermetic.work().join("bin");
+    let (opener, opened) = (folder.join("xdg-open"), folder.join("opened"));
+    fs::create_dir(&folder).unwrap();
+    fs::write(&opener, "#!/bin/sh\nprintf '%s\\n' \"$1\" >> \"${0%/*}/opened\"\n").unwrap();
+    fs::set_permissions(&opener, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    let print = |args: &[&str], display: &str| {
+        let mut command = home.command(args);
+        command.env("PATH", &path).env("DISPLAY", display).env_remove("WAYLAND_DISPLAY");
+        home.run(command).success()
+    };
+    // Neither of them opens anything: otherwise there would be more than the third link.
+    print(&["web"], "");
+    print(&["web", "--no-open"], ":7");
+    let link = print(&["web"], ":7");
+    let is_opened = || fs::read_to_string(&opened).is_ok_and(|text| text.ends_with('\n'));
+    assert!(wait_until(DEADLINE, is_opened));
+    assert_eq!(fs::read_to_string(&opened).unwrap(), link);
 }
 
 #[test]
@@ -183,11 +209,12 @@ fn record_yesterday(home: &Home) {
         files: None,
     };
     append(&path, &snapshot).unwrap();
+    let work = home.hermetic.work().canonicalize().unwrap();
     let meta = Meta {
         started_at: started,
         ended_at: Some(at(800)),
-        cmd: vec!["claude".into()],
-        cwd: Some(home.hermetic.work().canonicalize().unwrap()),
+        cmd: vec![work.join("claude").to_str().unwrap().into()],
+        cwd: Some(work),
         node: Some("parser".into()),
         server: Some("default".into()),
         profile: Some("claude".into()),
@@ -197,11 +224,42 @@ fn record_yesterday(home: &Home) {
     meta.store(&path).unwrap();
 }
 
+/// Records three rows, a minute apart, and damages the second one.
+fn record_damaged(home: &Home) {
+    let started = TsNs(1_700_000_000_000_000_000);
+    let path = Store::new(home.hermetic.root().join("nerve/recordings")).prepare("damaged", started).unwrap();
+    let mut writer = Writer::create(&path).unwrap();
+    let (mut off, mut begins) = (0, Vec::new());
+    for (minute, text) in (0..).zip(["before the damage\r\n", "lost\r\n", "after the damage\r\n"]) {
+        let at = started + Duration::from_secs(60 * minute);
+        let mut segment = Segment::new(off);
+        segment.push(&Record { at, body: Body::Resize { cols: 80, rows: 24 } }).unwrap();
+        segment.push(&Record { at, body: Body::Data { off, bytes: text.as_bytes() } }).unwrap();
+        off = segment.end();
+        begins.push(writer.len());
+        writer.append(&segment.seal(4, minute == 2)).unwrap();
+    }
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[usize::try_from(begins[1].midpoint(begins[2])).unwrap()] ^= 0xff;
+    fs::write(&path, bytes).unwrap();
+    Meta { started_at: started, cmd: vec!["bash".into()], ..Meta::default() }.store(&path).unwrap();
+}
+
 #[test]
 fn recordings_are_played_in_a_browser() {
     let home = with_http();
     record_yesterday(&home);
+    record_damaged(&home);
     run_in_browser(&home, "recordings_are_played_in_a_browser", "timeline.mjs");
+}
+
+#[test]
+fn console_works_over_tls_in_a_browser() {
+    let home = Home::new();
+    let (cert, key) = home.write_certificate();
+    home.ok(&["server", "start", "--http", "127.0.0.1:0", "--tls-cert", &cert, "--tls-key", &key]);
+    home.ok(&["new", "sh", "-c", "bash --norc", "--env", "PS1=$ "]);
+    run_in_browser(&home, "console_works_over_tls_in_a_browser", "tls.mjs");
 }
 
 #[test]

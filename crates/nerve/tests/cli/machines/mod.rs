@@ -226,19 +226,11 @@ fn attach_runs_on_the_machine() {
 fn server_with_tls_is_a_machine() {
     let (here, build) = (Home::new(), Home::with_shell());
     build.ok(&["server", "stop"]);
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_string()]).unwrap();
-    let file = |home: &Home, name: &str, text: String| {
-        let path = home.hermetic.nerve_home().join(name);
-        fs::write(&path, text).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-        path.to_str().unwrap().to_string()
-    };
-    let (cert, key) =
-        (file(&build, "cert.pem", made.cert.pem()), file(&build, "key.pem", made.key_pair.serialize_pem()));
+    let (cert, key) = build.write_certificate();
     build.ok(&["server", "start", "--tcp", "0", "--tls-cert", &cert, "--tls-key", &key]);
     let status = build.nerve(&["server", "status", "--json"]).json();
     let port = status["tcp"].as_str().unwrap().rsplit_once(':').unwrap().1.to_string();
-    let token = file(&here, "build.token", build.ok(&["token", "show"]));
+    let token = here.write_private("build.token", &build.ok(&["token", "show"]));
     let address = format!("tls://localhost:{port}");
     let client = Client { home: &here, ssh: "/nonexistent/ssh".into() };
     client.ok(&["machine", "add", "build", &address, "--token-file", &token, "--ca", &cert]);

@@ -1,7 +1,5 @@
 //! MCP over HTTP: served by a server and by `nerve mcp --http`, for several clients, and for bad ones.
 
-use std::os::unix::fs::OpenOptionsExt;
-
 use nerve_testkit::harness::{is_alive, signal};
 use nerve_testkit::{skip, wait_until};
 use rustix::process::Signal;
@@ -298,18 +296,11 @@ fn certificate_enables_tls_and_http_2() {
         return skip("certificate_enables_tls_and_http_2", "there is no curl");
     }
     let home = Home::new();
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_string()]).unwrap();
-    let file = |name: &str, text: String| {
-        let path = home.hermetic.work().join(name);
-        std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).unwrap();
-        std::fs::write(&path, text).unwrap();
-        path.to_str().unwrap().to_string()
-    };
-    let (cert, key) = (file("cert.pem", made.cert.pem()), file("key.pem", made.key_pair.serialize_pem()));
+    let (cert, key) = home.write_certificate();
     let endpoint = Endpoint::standalone(&home, &["--tls-cert", &cert, "--tls-key", &key]);
     let port = endpoint.address.rsplit_once(':').unwrap().1;
     let url = format!("https://localhost:{port}/mcp");
-    let head = file("head", format!("Authorization: Bearer {}\n", endpoint.token));
+    let head = home.write_private("head", &format!("Authorization: Bearer {}\n", endpoint.token));
     for (version, name) in [("--http1.1", "HTTP/1.1 200"), ("--http2", "HTTP/2 200")] {
         let mut curl = home.hermetic.command("curl");
         curl.args(["-sS", "-i", "--max-time", "30", version, "--cacert", &cert, "-H", &format!("@{head}")]);

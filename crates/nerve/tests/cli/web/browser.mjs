@@ -22,6 +22,8 @@ export const browser = await puppeteer.launch({
   defaultViewport: { width: 1280, height: 900 },
   args: ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"],
   userDataDir: join(folder, "profile"),
+  // Tests with TLS have a certificate of their own.
+  acceptInsecureCerts: link.startsWith("https:"),
   // The browser ends with this process, even if that is killed.
   pipe: true,
 });

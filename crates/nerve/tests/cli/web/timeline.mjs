@@ -35,7 +35,8 @@ function waitForAddress(page, fragment) {
 
 const steps = {
   async "a turn in the chat leads to its moment in the recording"(page) {
-    const [{ started_at: started }] = JSON.parse(nerve("recording", "list", "--json")).recordings;
+    const { recordings } = JSON.parse(nerve("recording", "list", "--json"));
+    const { started_at: started } = recordings.find((one) => JSON.stringify(one).includes("yesterday.ahr"));
     writeSessionFile(process.env.HOME, work, Date.parse(started) + 1000);
     await page.goto(link);
     await page.waitForSelector("h1");
@@ -146,6 +147,24 @@ const steps = {
     await waitForText(page, "You said: another way");
   },
 
+  async "a branch begins from a turn of yesterday's recording"(page) {
+    await open(page, "#/recording/yesterday?turn=30");
+    await (await page.waitForSelector("aria/Show in recording: turn 30")).click();
+    await waitForPosition(page, "1:57");
+    await page.click("summary::-p-text(Branch from here)");
+    await waitForText(page, "continues from snapshot 1 “before the parser” at 1:38");
+    await waitForText(page, "A branch from here fails: ");
+    await page.click(".branch input[type=checkbox]");
+    await waitForText(page, "It works in [^]*; conversation: ");
+    await page.type("aria/Instruction for the new node", "yesterday, another way");
+    await page.click("aria/Begin the branch");
+    await waitFor(page, "the new node is not shown", () => /^#\/node\/default\/parser/.test(location.hash));
+    await waitForText(page, "Prompt number 24[^]*You said: yesterday, another way");
+    if (await page.evaluate(() => document.body.innerText.includes("Prompt number 30"))) {
+      throw new Error("the branch has turns that came after its snapshot");
+    }
+  },
+
   async "turns, dialogs and snapshots of a node fit a desktop and a phone"(page) {
     nerve("send", "live", "Rename the module parser to lexer.");
     nerve("send", "live", "PERMIT the new name in notes.txt", "--no-wait");
@@ -211,6 +230,16 @@ const steps = {
     nerve("send", "shell", "echo again");
     await waitForScreen(page, "echo again", "the last words");
     await waitForText(page, "\\(live\\)");
+  },
+
+  async "the intact parts of a damaged recording are shown"(page) {
+    await open(page, "#/recording/damaged?at=0");
+    await waitForText(page, "This recording is damaged. The rest is shown.");
+    await page.waitForSelector(".timeline-mark.damage");
+    await waitForScreen(page, "before the damage", "after the damage");
+    await page.focus(SLIDER);
+    await page.keyboard.press("End");
+    await waitForScreen(page, "after the damage", "lost");
   },
 
   async "a browser with the role view plays, and begins no branch"() {
