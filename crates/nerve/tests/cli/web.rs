@@ -303,3 +303,20 @@ fn keyboard_is_enough_in_a_browser() {
     home.ok(&["new", "sh", "-c", "bash --norc", "--env", "PS1=$ "]);
     run_in_browser(&home, "keyboard_is_enough_in_a_browser", "keyboard.mjs");
 }
+
+/// Views that the tests photograph for docs/web-views.md.
+const VIEWS: [&str; 10] =
+    ["login", "nodes", "new", "node", "dialog", "terminal", "timeline", "runs", "run", "search"];
+
+#[test]
+fn docs_show_every_view_light_and_dark_on_desktop_and_phone() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let page = fs::read_to_string(docs.join("web-views.md")).unwrap();
+    for view in VIEWS {
+        for variant in ["1280-light", "1280-dark", "390-light", "390-dark"] {
+            let image = format!("images/web/views/{view}-{variant}.webp");
+            assert!(page.contains(&format!("({image})")), "{image} is not on the page");
+            assert!(fs::read(docs.join(&image)).is_ok_and(|bytes| bytes.starts_with(b"RIFF")), "{image}");
+        }
+    }
+}

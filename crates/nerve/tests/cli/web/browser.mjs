@@ -109,13 +109,14 @@ export async function checkWidth(page, width) {
   }
 }
 
+/** Takes the pictures of a view in docs/web-views.md: light and dark, on a desktop and a phone. */
 export async function takeScreenshots(page, name) {
   for (const scheme of ["light", "dark"]) {
     await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
     for (const width of [1280, 390]) {
       await checkWidth(page, width);
       await page.waitForFunction(() => document.querySelector(".unsteady") === null);
-      await page.screenshot({ path: join(folder, `${name}-${width}-${scheme}.png`) });
+      await page.screenshot({ path: join(folder, `${name}-${width}-${scheme}.webp`), type: "webp", quality: 75 });
     }
   }
   await page.setViewport({ width: 1280, height: 900 });

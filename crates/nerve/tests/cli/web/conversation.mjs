@@ -175,6 +175,8 @@ const steps = {
     await page.goto(new URL("/web/#/node/default/plain", link).href);
     await sendPrompt(page, "plain", "PERMIT this");
     await waitForText(page, "Asks for permission");
+    await page.waitForSelector(".choices button:enabled");
+    await takeScreenshots(page, "dialog");
     await page.emulate({ viewport: { width: 360, height: 640, isMobile: true, hasTouch: true, deviceScaleFactor: 2 }, userAgent: "phone" });
     await page.waitForSelector(".choices button:enabled");
     expect(await page.evaluate(() => document.documentElement.scrollWidth), 360, "width");
