@@ -8,8 +8,9 @@ use tokio::time::timeout;
 use crate::connection::{Connection, no_response};
 use crate::error::BrokerError;
 
-/// Maximum number of messages in a batch.
+/// Maximum number of messages in a batch, and of their bytes: other responses wait for the end of a batch.
 const BATCH: u32 = 1000;
+const BATCH_BYTES: u32 = 256 * 1024;
 
 impl Connection {
     /// Returns the messages of a subject after a sequence, with their sequences, in order. Linearizable: a message that was
@@ -48,9 +49,10 @@ impl Connection {
         from: u64,
         messages: &mut Vec<(u64, Vec<u8>)>,
     ) -> Result<(), BrokerError> {
-        let query = json!({ "seq": from, "next_by_subj": subject, "batch": BATCH });
+        let query = json!({ "seq": from, "next_by_subj": subject, "batch": BATCH, "max_bytes": BATCH_BYTES });
         let function = format!("$JS.API.DIRECT.GET.{stream}");
-        let mut responses = self.request_many(function, query.to_string().into_bytes()).await?;
+        let requested = timeout(self.deadline(), self.request_many(function, query.to_string().into_bytes()));
+        let mut responses = requested.await.unwrap_or_else(|_| Err(no_response(self.deadline())))?;
         // The first message of a batch has no predecessor.
         let mut previous = 0;
         loop {

@@ -53,13 +53,18 @@ impl NatsStore {
         *self.presence.lock() = presence;
     }
 
-    /// Performs a request within the deadline of the connection.
+    /// Performs a request within the deadline of the connection. The deadline of a read holds for each of its parts, because a journal has
+    /// any length.
     ///
     /// # Errors
     /// [`BrokerError`] unless the response is one of the store's. The core must read then: a write may have taken effect.
     pub async fn try_perform(&self, request: &Request) -> Result<Response, BrokerError> {
         let deadline = self.connection.deadline();
-        timeout(deadline, self.perform_now(request)).await.unwrap_or_else(|_| Err(no_response(deadline)))
+        let performed = self.perform_now(request);
+        match request {
+            Request::Read { .. } => performed.await,
+            _ => timeout(deadline, performed).await.unwrap_or_else(|_| Err(no_response(deadline))),
+        }
     }
 
     /// Performs a request as the core expects it: every error is [`Response::Unavailable`].
