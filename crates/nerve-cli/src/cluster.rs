@@ -68,6 +68,38 @@ matches, so that it may run more than once; 'fail' fails it, and the run.
 EXAMPLES
   nerve cluster decide r-0abcdefgh-123456 build retry")]
     Decide(DecideArgs),
+    /// Cancel a run of the cluster
+    #[command(after_long_help = "\
+No more steps begin. Steps that run are interrupted on their machines; a machine that is away does so when it is back. Completed steps are
+kept: 'cluster resume' continues after them.
+
+EXAMPLES
+  nerve cluster cancel r-0abcdefgh-123456")]
+    Cancel(RunArgs),
+    /// Resume a failed or cancelled run of the cluster; completed steps are not repeated
+    #[command(after_long_help = "\
+The exit codes are those of 'graph run'. Ctrl+C ends only the command.
+
+EXAMPLES
+  nerve cluster resume r-0abcdefgh-123456")]
+    Resume(ResumeArgs),
+}
+
+/// Arguments of `nerve cluster cancel`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Id of the run
+    pub run: String,
+}
+
+/// Arguments of `nerve cluster resume`.
+#[derive(Debug, Args)]
+pub struct ResumeArgs {
+    /// Id of the run
+    pub run: String,
+    /// Print the run's id and return at once
+    #[arg(long = "no-wait")]
+    pub no_wait: bool,
 }
 
 /// Arguments of `nerve cluster remove`.

@@ -1,15 +1,16 @@
-//! `nerve graph run --cluster`: creates a run of the cluster, and follows it to its end.
+//! `nerve graph run --cluster` and `nerve cluster resume`: run a graph on the cluster, and follow it to its end.
 
 use anyhow::Result;
+use nerve_cli::cluster::ResumeArgs;
 use nerve_cli::graph::RunArgs;
-use nerve_cluster::RunState;
 use nerve_cluster::journal::RunOutcome;
-use nerve_commands::failure::{FAILED, Failure, USAGE};
+use nerve_cluster::{RunId, RunState};
+use nerve_commands::failure::{FAILED, Failure, INTERRUPTED, USAGE};
 use nerve_commands::graph_file::input;
-use nerve_commands::{clock, out};
 use nerve_graph::file::GraphFile;
 use nerve_graph::journal::new_run_id;
-use nerve_member::RunPlan;
+use nerve_member::{ClusterRuns, RunPlan};
+use nerve_repl::{clock, out};
 use nerve_server::paths::ServerPaths;
 use serde_json::{Value, json};
 
@@ -26,23 +27,43 @@ pub async fn run_graph(file: &GraphFile, given: Value, args: &RunArgs, as_json: 
     let plan = RunPlan::new(file, input).map_err(failure)?;
     let id = runs::parse(&args.run_id.clone().unwrap_or_else(|| new_run_id(clock::now())))?;
     let cluster = open_runs(&ServerPaths::from_env()).await?;
-    let members = cluster.members().await.map_err(failure)?;
     cluster.start(&id, plan).await.map_err(failure)?;
     if args.detach {
         if as_json {
             return out::json(&json!({ "run_id": id, "graph_id": file.graph }));
         }
-        out::note(format_args!("see it with 'nerve cluster runs {id}'"));
-        return out::line(&id);
+        return print_id(&id);
     }
     out::note(format_args!("run {id}"));
+    follow(&cluster, &id, as_json).await
+}
+
+/// Continues a run that has failed or was cancelled.
+pub(crate) async fn resume(cluster: &ClusterRuns, args: &ResumeArgs, as_json: bool) -> Result<()> {
+    let id = runs::parse(&args.run)?;
+    cluster.resume(&id).await.map_err(failure)?;
+    match (args.no_wait, as_json) {
+        (false, _) => follow(cluster, &id, as_json).await,
+        (true, true) => out::json(&json!({ "run_id": id })),
+        (true, false) => print_id(&id),
+    }
+}
+
+fn print_id(id: &RunId) -> Result<()> {
+    out::note(format_args!("see it with 'nerve cluster runs {id}'"));
+    out::line(id)
+}
+
+/// Shows the progress of a run until it has ended, and then its results.
+async fn follow(cluster: &ClusterRuns, id: &RunId, as_json: bool) -> Result<()> {
+    let members = cluster.members().await.map_err(failure)?;
     let mut shown = Vec::new();
-    let state = cluster.follow(&id, |state| {
-        let run = RunView { id: &id, state, members: &members };
+    let state = cluster.follow(id, |state| {
+        let run = RunView { id, state, members: &members };
         report(&run, &mut shown);
     });
     let state = state.await.map_err(failure)?;
-    print_end(&RunView { id: &id, state: &state, members: &members }, as_json)
+    print_end(&RunView { id, state: &state, members: &members }, as_json)
 }
 
 /// Reports the steps whose state has changed since the last call.
@@ -83,16 +104,24 @@ fn print_end(run: &RunView<'_>, as_json: bool) -> Result<()> {
     error.map_or(Ok(()), |failure| Err(failure.into()))
 }
 
-/// Returns the error of a run that failed.
+/// Returns the error of a run that failed or was cancelled.
 fn failed(run: &RunView<'_>) -> Option<Failure> {
     let RunState { outcome, .. } = run.state;
-    if *outcome == Some(RunOutcome::Completed) {
-        return None;
+    match outcome {
+        Some(RunOutcome::Completed) => return None,
+        Some(RunOutcome::Cancelled) => {
+            let failure = Failure::new(INTERRUPTED, format!("run '{}' was cancelled", run.id));
+            return Some(failure.hint(format!("continue it: nerve cluster resume {}", run.id)));
+        }
+        Some(RunOutcome::Failed) | None => {}
     }
     let step = run.steps().into_iter().find(|step| step.state == "failed");
     let reason = step.map_or(String::new(), |step| {
         format!(": step '{}': {}", step.id, out::preview(&step.problem.unwrap_or_default(), 500))
     });
     let failure = Failure::new(FAILED, format!("run '{}' failed{reason}", run.id));
-    Some(failure.hint(format!("see its steps: nerve cluster runs {}", run.id)))
+    Some(failure.hint(format!(
+        "see its steps: nerve cluster runs {0}; continue it: nerve cluster resume {0}",
+        run.id
+    )))
 }

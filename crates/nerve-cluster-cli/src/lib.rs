@@ -43,6 +43,8 @@ pub async fn run(args: ClusterArgs) -> Result<()> {
         }
         ClusterCommand::Runs(args) => runs::show(&open_runs(&paths).await?, args.run.as_deref(), json).await,
         ClusterCommand::Decide(args) => runs::decide(&open_runs(&paths).await?, &args, json).await,
+        ClusterCommand::Cancel(args) => runs::cancel(&open_runs(&paths).await?, &args.run, json).await,
+        ClusterCommand::Resume(args) => graph::resume(&open_runs(&paths).await?, &args, json).await,
     }
 }
 

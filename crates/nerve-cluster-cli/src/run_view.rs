@@ -38,7 +38,7 @@ impl RunView<'_> {
         self.state.work["graph"]["graph"].as_str().unwrap_or_default()
     }
 
-    /// Returns `new`, `running`, `in_doubt`, `completed` or `failed`.
+    /// Returns `new`, `running`, `in_doubt`, `cancelling`, `completed`, `failed` or `cancelled`.
     pub(crate) fn status(&self) -> &'static str {
         let is_in_doubt = |step: &StepState| {
             matches!(step.current(), Some((_, Attempt { state: AttemptState::InDoubt { .. }, .. })))
@@ -46,6 +46,8 @@ impl RunView<'_> {
         match self.state.outcome {
             Some(RunOutcome::Completed) => "completed",
             Some(RunOutcome::Failed) => "failed",
+            Some(RunOutcome::Cancelled) => "cancelled",
+            None if self.state.is_cancelled => "cancelling",
             None if self.state.owner.is_none() => "new",
             None if self.state.steps.values().any(is_in_doubt) => "in_doubt",
             None => "running",
@@ -135,7 +137,7 @@ impl RunView<'_> {
     /// Returns why a step that could begin is not offered to a machine.
     fn waits_for(&self, step: &StepState, machines: &[MachineInfo]) -> Option<String> {
         let is_due =
-            self.state.outcome.is_none() && !self.state.has_failed() && self.state.is_ready(&step.spec);
+            self.state.outcome.is_none() && !self.state.is_stopping() && self.state.is_ready(&step.spec);
         match place(&step.spec.requirement, machines) {
             Err(NoMachine::NoMatch) if is_due => Some("no member has the name or the labels".to_string()),
             Err(NoMachine::NoFreeSlot) if is_due => {

@@ -1,4 +1,4 @@
-//! `nerve cluster runs` and `nerve cluster decide`.
+//! `nerve cluster runs`, `decide` and `cancel`.
 
 use anyhow::Result;
 use nerve_cli::cluster::{DecideArgs, DoubtDecision};
@@ -33,6 +33,16 @@ pub(crate) async fn decide(runs: &ClusterRuns, args: &DecideArgs, as_json: bool)
     }
     let action = if decision == Decision::Retry { "runs again" } else { "fails" };
     out::line(format_args!("step '{}' of run '{run}' {action}", args.step))
+}
+
+/// Cancels a run.
+pub(crate) async fn cancel(runs: &ClusterRuns, run: &str, as_json: bool) -> Result<()> {
+    let run = parse(run)?;
+    runs.cancel(&run).await.map_err(failure)?;
+    if as_json {
+        return out::json(&json!({ "run_id": run, "cancelled": true }));
+    }
+    out::line(format_args!("run '{run}' is cancelled"))
 }
 
 async fn list(runs: &ClusterRuns, as_json: bool) -> Result<()> {

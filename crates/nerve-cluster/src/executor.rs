@@ -25,6 +25,8 @@ pub(crate) struct Execution {
     me: Instance,
     lease: Lease,
     turn: Turn,
+    /// True if the turn was cancelled with its run.
+    is_cancelled: bool,
     /// True if the fence opened but this process could not begin work. It reads the journal again before it types.
     has_lapsed: bool,
 }
@@ -72,6 +74,8 @@ pub(crate) enum Action {
     Append(RecordKind),
     /// Types the prompt.
     Type,
+    /// Cancels the turn.
+    Cancel,
     /// Inspects the turn.
     Inspect,
     /// Reads the journal's tail.
@@ -83,7 +87,7 @@ impl Execution {
     pub(crate) fn new(id: AttemptId, attempt: &Attempt, me: Instance, times: LeaseTimes) -> Execution {
         let lease = Lease::new(Key::Step(id.clone()), me, times, Takeover::FromSameMachine);
         let turn = if attempt.state == AttemptState::Offered { Turn::New } else { Turn::Unknown };
-        Execution { id, me, lease, turn, has_lapsed: false }
+        Execution { id, me, lease, turn, is_cancelled: false, has_lapsed: false }
     }
 
     /// Returns the attempt.
@@ -150,7 +154,7 @@ impl Execution {
         }
     }
 
-    /// Handles the report of the turn's host.
+    /// Handles the report of the turn's host. A turn that runs can be lost, too.
     pub(crate) fn inspected(&mut self, report: TurnReport) {
         if matches!(self.turn, Turn::Inspecting) {
             self.turn = match report {
@@ -158,6 +162,8 @@ impl Execution {
                 TurnReport::Finished(result) => Turn::Finished(result),
                 TurnReport::Lost => Turn::Lost,
             };
+        } else if matches!(self.turn, Turn::Running) && report == TurnReport::Lost {
+            self.turn = Turn::Lost;
         }
     }
 
@@ -172,8 +178,11 @@ impl Execution {
     ) -> Option<Action> {
         let can_begin = has_identity && self.lease.is_fresh(now);
         let can_start = can_begin && accepts_steps;
-        let claim = self.claim(state);
-        match (claim, &self.turn) {
+        if state.is_cancelled && matches!(self.turn, Turn::Running) && !self.is_cancelled {
+            self.is_cancelled = true;
+            return Some(Action::Cancel);
+        }
+        match (self.claim(state), &self.turn) {
             (Claim::Offered, Turn::New) if can_start => {
                 self.turn = Turn::Preparing;
                 Some(Action::Prepare)
@@ -250,7 +259,7 @@ impl Execution {
             return Claim::None;
         }
         match attempt.state {
-            AttemptState::Offered if state.has_failed() => Claim::None,
+            AttemptState::Offered if state.is_stopping() => Claim::None,
             AttemptState::Offered => Claim::Offered,
             AttemptState::Started { by } => Claim::Started { is_mine: by == self.me },
             AttemptState::InDoubt { by } => Claim::InDoubt { is_mine: by == self.me },

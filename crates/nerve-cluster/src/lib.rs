@@ -56,6 +56,10 @@
 //! that returns takes its leases again and appends `Resumed`. If the step has moved to another attempt or has failed, its result
 //! becomes a `LateResult`, which no step uses by itself.
 //!
+//! # A run that a person cancels
+//! After `Cancelled`, the fold rejects offers and starts, and each machine cancels its turn. An attempt in doubt fails without its
+//! machine. After the end, `Continued` lets the steps that failed begin again with their next attempt; the earlier ones do not count.
+//!
 //! # An epoch
 //! The sequence of the owner's lease when it took over. Its first record, `OwnerTookOver`, must have a higher epoch than the journal.
 //! Afterwards only records of that epoch count. A former owner that did not notice writes void records.

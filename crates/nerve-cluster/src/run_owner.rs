@@ -129,7 +129,7 @@ impl RunOwner {
             let is_recent = self.notified.get(step).is_some_and(|last| {
                 last.changed == attempt.changed && now.is_within(self.times.renewal(), last.at)
             });
-            if attempt.state == AttemptState::Offered && !state.has_failed() && !is_recent {
+            if attempt.state == AttemptState::Offered && !state.is_stopping() && !is_recent {
                 self.notified.insert(step.clone(), Notification { changed: attempt.changed, at: now });
                 due.push((attempt.machine, self.id(step, number)));
             }
@@ -178,10 +178,10 @@ impl RunOwner {
         machines: &[MachineInfo],
     ) -> Option<Result<RecordKind, NoMachine>> {
         let id = &step.spec.id;
-        let can_offer = !state.has_failed();
+        let can_offer = !state.is_stopping();
         let Some((number, attempt)) = step.current() else {
             let is_due = can_offer && state.is_ready(&step.spec);
-            return is_due.then(|| offer(state, step, 1, machines));
+            return is_due.then(|| offer(state, step, step.next_attempt(), machines));
         };
         match attempt.state {
             AttemptState::Offered => {

@@ -79,7 +79,7 @@ pub enum Input {
         /// The result.
         result: StepResult,
     },
-    /// Reply to [`Effect::InspectTurn`].
+    /// Reply to [`Effect::InspectTurn`], or the loss of a turn that ran.
     TurnInspected {
         /// The attempt.
         attempt: AttemptId,
@@ -118,6 +118,11 @@ pub enum Effect {
     },
     /// Types the prompt: the effect that happens at most once per attempt.
     TypePrompt {
+        /// The attempt.
+        attempt: AttemptId,
+    },
+    /// Cancels a turn, because a person cancelled the run. The turn's end is reported as usual.
+    CancelTurn {
         /// The attempt.
         attempt: AttemptId,
     },
@@ -461,6 +466,7 @@ impl Run {
         match action {
             Action::Prepare => outbox.effects.push(Effect::Prepare { attempt }),
             Action::Type => outbox.effects.push(Effect::TypePrompt { attempt }),
+            Action::Cancel => outbox.effects.push(Effect::CancelTurn { attempt }),
             Action::Inspect => outbox.effects.push(Effect::InspectTurn { attempt }),
             Action::Read => self.journal.mark_behind(),
             Action::Append(kind) => {

@@ -317,6 +317,74 @@ fn failure_ends_the_offers_of_the_run() {
     assert!(append(&mut state, 7, RecordKind::Ended { outcome: RunOutcome::Failed }));
 }
 
+fn failed(by: Instance, attempt: u32) -> RecordKind {
+    let result = StepResult { is_success: false, value: "cancelled".into() };
+    RecordKind::Finished { step: step(), attempt, by, result }
+}
+
+#[test]
+fn cancelled_run_begins_nothing_and_ends_with_what_runs() {
+    let offered_only = state(false, vec![offered(1, A), RecordKind::Cancelled]);
+    assert_void(&offered_only, 7, started(1, A));
+    assert_void(&offered_only, 7, offered(1, B));
+    assert_void(&offered_only, 7, RecordKind::Cancelled);
+    assert_eq!(offered_only.reached_outcome(), Some(RunOutcome::Cancelled));
+    let running = vec![offered(1, A), started(1, A), RecordKind::Cancelled];
+    let mut running = state(false, running);
+    assert_eq!(running.reached_outcome(), None);
+    let mut succeeded = running.clone();
+    assert!(append(&mut succeeded, 7, finished(A)));
+    assert_eq!(succeeded.reached_outcome(), Some(RunOutcome::Completed));
+    // A lost machine delays the end of the run no longer than its lease.
+    assert!(append(&mut running, 7, in_doubt()));
+    assert_eq!(running.doubt_resolution(&running.steps[&step()]), Some(Decision::Fail));
+    assert!(append(&mut running, 7, RecordKind::Failed { step: step(), attempt: 1 }));
+    assert!(append(&mut running, 7, RecordKind::Ended { outcome: RunOutcome::Cancelled }));
+    assert_void(&running, 7, RecordKind::Cancelled);
+    assert!(append(&mut running, 7, late(A)));
+    assert_void(&RunState::default(), 0, RecordKind::Cancelled);
+}
+
+#[test]
+fn continued_run_repeats_only_steps_without_success() {
+    let mut state = RunState::default();
+    assert!(append(&mut state, 0, plan_of_two("t", &["t"], &[])));
+    assert!(append(&mut state, 7, RecordKind::OwnerTookOver { by: B }));
+    let t = StepId::new("t").unwrap();
+    let (machine, reason) = (A.machine, Reason::Named);
+    for kind in [
+        RecordKind::Offered { step: t.clone(), attempt: 1, machine, reason },
+        RecordKind::Started { step: t.clone(), attempt: 1, by: A, node: "me".into(), offset: 0 },
+        RecordKind::Finished { step: t.clone(), attempt: 1, by: A, result: result() },
+        offered(1, A),
+        started(1, A),
+        failed(A, 1),
+    ] {
+        assert!(append(&mut state, 7, kind));
+    }
+    assert_void(&state, 7, RecordKind::Continued);
+    assert!(append(&mut state, 7, RecordKind::Ended { outcome: RunOutcome::Failed }));
+    assert!(append(&mut state, 7, RecordKind::Continued));
+    assert_eq!((state.outcome, state.has_failed()), (None, false));
+    assert!(state.steps[&t].has_succeeded());
+    assert_eq!((state.steps[&step()].current(), state.steps[&step()].next_attempt()), (None, 2));
+    for void in [offered(1, A), started(1, A), finished(A), RecordKind::Continued] {
+        assert_void(&state, 7, void);
+    }
+    // Another machine may own the run from now on.
+    assert!(append(&mut state, 9, RecordKind::OwnerTookOver { by: A }));
+    for kind in [offered(2, B), offered(2, A), started(2, A)] {
+        assert!(append(&mut state, 9, kind.clone()), "{kind:?}");
+    }
+    assert!(append(
+        &mut state,
+        9,
+        RecordKind::Finished { step: step(), attempt: 2, by: A, result: result() }
+    ));
+    assert!(append(&mut state, 9, RecordKind::Ended { outcome: RunOutcome::Completed }));
+    assert_void(&state, 9, RecordKind::Continued);
+}
+
 #[test]
 fn step_is_not_offered_before_its_predecessors_succeed() {
     let mut state = RunState::default();

@@ -8,7 +8,9 @@ mod store;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use nerve_cluster::journal::{AttemptState, Decision, Epoch, StepResult, StepSpec, UndecodableRecord};
+use nerve_cluster::journal::{
+    AttemptState, Decision, Epoch, RunOutcome, StepResult, StepSpec, UndecodableRecord,
+};
 use nerve_cluster::placement::{MachineInfo, NoMachine, WaitingStep};
 use nerve_cluster::{
     AttemptId, BootTime, Effect, Input, Instance, LeaseTimes, MachineId, Record, RecordKind, Request,
@@ -111,6 +113,14 @@ impl Cluster {
         state
     }
 
+    /// Appends the record of a person, and notifies a process.
+    fn append(&mut self, process: &mut Process, kind: RecordKind) {
+        let state = self.state();
+        let record = Record { epoch: state.epoch, kind };
+        self.store.perform(self.now, &Request::Append { run: run(), record, expected: state.last });
+        self.input(process, Input::JournalChanged(run()));
+    }
+
     /// Returns the decision to retry the attempt that is in doubt.
     fn retry(&self) -> Input {
         let doubt = self.state().attempt(&attempt().step, 1).unwrap().undecided_doubt().unwrap();
@@ -210,6 +220,49 @@ fn typed() -> (Cluster, Process) {
     cluster.input(&mut process, prepared());
     assert!(process.has(&Effect::TypePrompt { attempt: attempt() }), "{:?}", process.effects);
     (cluster, process)
+}
+
+#[test]
+fn cancelled_run_cancels_its_turn_and_can_continue() {
+    let (mut cluster, mut process) = typed();
+    cluster.append(&mut process, RecordKind::Cancelled);
+    let cancel = Effect::CancelTurn { attempt: attempt() };
+    cluster.pass(20, &mut [&mut process]);
+    assert_eq!(process.effects.iter().filter(|effect| **effect == cancel).count(), 1);
+    assert_eq!(cluster.state().outcome, None, "the turn runs");
+    let result = StepResult { is_success: false, value: "cancelled".into() };
+    cluster.input(&mut process, Input::TurnFinished { attempt: attempt(), result });
+    assert_eq!(cluster.state().outcome, Some(RunOutcome::Cancelled));
+    // The machine forgets the run, and finds it again.
+    cluster.input(&mut process, Input::RunForgotten(run()));
+    cluster.append(&mut process, RecordKind::Continued);
+    let second = AttemptId { attempt: 2, ..attempt() };
+    assert!(process.has(&Effect::Prepare { attempt: second.clone() }), "{:?}", process.effects);
+    cluster.input(&mut process, Input::Prepared { attempt: second.clone(), node: "me".into(), offset: 0 });
+    let result = StepResult { is_success: true, value: "done".into() };
+    cluster.input(&mut process, Input::TurnFinished { attempt: second, result });
+    assert_eq!(cluster.state().outcome, Some(RunOutcome::Completed));
+}
+
+#[test]
+fn machine_that_returns_cancels_the_turn_of_a_cancelled_run() {
+    let (mut cluster, mut process) = typed();
+    let mut owner = cluster.start(OTHER, &[1]);
+    cluster.pass(40, &mut [&mut owner]);
+    cluster.append(&mut owner, RecordKind::Cancelled);
+    cluster.pass(20, &mut [&mut owner]);
+    assert_eq!(cluster.state().outcome, Some(RunOutcome::Cancelled));
+    cluster.pass(20, &mut [&mut process, &mut owner]);
+    assert!(process.has(&Effect::CancelTurn { attempt: attempt() }), "{:?}", process.effects);
+}
+
+#[test]
+fn lost_turn_of_a_living_process_is_in_doubt() {
+    let (mut cluster, mut process) = typed();
+    let report = TurnReport::Lost;
+    cluster.input(&mut process, Input::TurnInspected { attempt: attempt(), report });
+    cluster.pass(20, &mut [&mut process]);
+    assert!(matches!(cluster.attempt_state(), AttemptState::InDoubt { .. }));
 }
 
 #[test]

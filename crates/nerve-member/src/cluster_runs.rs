@@ -1,9 +1,9 @@
-//! The commands of a user on runs: start, list, follow, decide.
+//! The commands of a user on runs: start, list, follow, decide, cancel, resume.
 
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use nerve_cluster::journal::{Decision, Epoch, StepSpec};
+use nerve_cluster::journal::{Decision, Epoch, RunOutcome, StepSpec};
 use nerve_cluster::{Record, RecordKind, Request, Response, RunId, RunState, Sequence, StepId};
 use nerve_nats::{BrokerError, Connection, JournalChanges, NatsStore, Streams};
 use serde_json::Value;
@@ -136,18 +136,57 @@ impl ClusterRuns {
     pub async fn decide(&self, run: &RunId, step: &str, decision: Decision) -> Result<(), MemberError> {
         let not_in_doubt = || MemberError::NotInDoubt { run: run.clone(), step: step.to_string() };
         let id = StepId::new(step).map_err(|_| not_in_doubt())?;
-        for _ in 0..APPEND_ATTEMPTS {
-            let state = self.get(run).await?;
+        self.append(run, |state| {
             let (attempt, doubt) = state
                 .steps
                 .get(&id)
                 .and_then(|step| step.current())
                 .and_then(|(number, attempt)| Some((number, attempt.undecided_doubt()?)))
                 .ok_or_else(not_in_doubt)?;
-            if decision == Decision::Retry && state.has_failed() {
+            if decision == Decision::Retry && state.is_stopping() {
                 return Err(MemberError::RunFailed { run: run.clone(), step: step.to_string() });
             }
-            let kind = RecordKind::Decided { step: id.clone(), attempt, doubt, decision };
+            Ok(Some(RecordKind::Decided { step: id.clone(), attempt, doubt, decision }))
+        })
+        .await
+    }
+
+    /// Cancels a run: nothing more begins, and what runs is cancelled. Does nothing if the run was cancelled already.
+    ///
+    /// # Errors
+    /// [`MemberError::RunEnded`], or as [`ClusterRuns::get`].
+    pub async fn cancel(&self, run: &RunId) -> Result<(), MemberError> {
+        self.append(run, |state| match state.outcome {
+            None if state.is_cancelled => Ok(None),
+            Some(outcome) if outcome != RunOutcome::Cancelled => Err(MemberError::RunEnded(run.clone())),
+            Some(_) => Ok(None),
+            None => Ok(Some(RecordKind::Cancelled)),
+        })
+        .await
+    }
+
+    /// Continues a run that has failed or was cancelled. Steps with a successful result are not repeated.
+    ///
+    /// # Errors
+    /// [`MemberError::RunActive`], [`MemberError::RunEnded`] if it completed, or as [`ClusterRuns::get`].
+    pub async fn resume(&self, run: &RunId) -> Result<(), MemberError> {
+        self.append(run, |state| match state.outcome {
+            None => Err(MemberError::RunActive(run.clone())),
+            Some(RunOutcome::Completed) => Err(MemberError::RunEnded(run.clone())),
+            Some(RunOutcome::Failed | RunOutcome::Cancelled) => Ok(Some(RecordKind::Continued)),
+        })
+        .await
+    }
+
+    /// Appends the record that `decide` returns for the state, if any.
+    async fn append(
+        &self,
+        run: &RunId,
+        decide: impl Fn(&RunState) -> Result<Option<RecordKind>, MemberError>,
+    ) -> Result<(), MemberError> {
+        for _ in 0..APPEND_ATTEMPTS {
+            let state = self.get(run).await?;
+            let Some(kind) = decide(&state)? else { return Ok(()) };
             let record = Record { epoch: state.epoch, kind };
             let request = Request::Append { run: run.clone(), record, expected: state.last };
             if let Response::Accepted(_) = self.store.try_perform(&request).await? {

@@ -20,6 +20,7 @@ use nerve_types::{millis, os};
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 
+use crate::catch_up::CatchUp;
 use crate::config::ClusterConfig;
 use crate::member_list::{MemberList, Presence, StepActivity};
 use crate::status::{MemberState, StatusFile};
@@ -45,6 +46,8 @@ struct MemberDriver {
     status: StatusFile,
     /// The known runs, with the number of their records at the last list.
     runs: BTreeMap<RunId, u64>,
+    /// Runs whose journals are to be read.
+    catch_up: CatchUp,
     /// The members at the last list.
     members: MemberList,
     /// The machines that the core knows.
@@ -62,11 +65,13 @@ struct MemberDriver {
 
 /// The result of a call to the broker or the engine.
 enum Reply {
-    /// The input for the core, with the error of the broker. `appended_to`: the run to whose journal a record was sent.
+    /// The input for the core, with the error of the broker. `appended_to`: the run to whose journal a record was sent; `read`: the run
+    /// whose journal was read.
     Stored {
         input: Input,
         error: Option<BrokerError>,
         appended_to: Option<RunId>,
+        read: Option<RunId>,
     },
     Listed(Result<(PresentMachines, BTreeMap<RunId, u64>), BrokerError>),
     Step(Option<Input>),
@@ -95,6 +100,7 @@ pub(crate) async fn run(
         home: std::env::var_os("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from),
         status,
         runs: BTreeMap::new(),
+        catch_up: CatchUp::default(),
         members: MemberList::default(),
         machines: Vec::new(),
         joined: None,
@@ -147,6 +153,7 @@ impl MemberDriver {
                 run = next_change(&mut changes) => match run {
                     Some(run) => {
                         self.runs.entry(run.clone()).or_default();
+                        self.catch_up.remove(&run);
                         self.handle(Input::JournalChanged(run), &calls);
                     }
                     None => changes = None,
@@ -200,9 +207,10 @@ impl MemberDriver {
                 if matches!(request, Request::Put { .. }) {
                     self.store.set_presence(self.presence(now).to_value());
                 }
-                let appended_to = match &request {
-                    Request::Append { run, .. } => Some(run.clone()),
-                    _ => None,
+                let (appended_to, read) = match &request {
+                    Request::Append { run, .. } => (Some(run.clone()), None),
+                    Request::Read { run, .. } => (None, Some(run.clone())),
+                    _ => (None, None),
                 };
                 let store = self.store.clone();
                 let perform = async move {
@@ -210,7 +218,7 @@ impl MemberDriver {
                         Ok(response) => (response, None),
                         Err(error) => (Response::Unavailable, Some(error)),
                     };
-                    Reply::Stored { input: Input::Stored { id, response }, error, appended_to }
+                    Reply::Stored { input: Input::Stored { id, response }, error, appended_to, read }
                 };
                 calls.push(perform.boxed());
             }
@@ -222,6 +230,7 @@ impl MemberDriver {
                 let graph = self.step_graph(&attempt);
                 calls.push(steps.execute(attempt, graph).map(Reply::Step).boxed());
             }
+            Effect::CancelTurn { attempt } => steps.cancel(&attempt),
             Effect::InspectTurn { attempt } => calls.push(steps.inspect(attempt).map(Reply::Step).boxed()),
             Effect::ReportIdentityConflict { holder } => self.conflict = Some(holder),
             Effect::ReportOutdatedLease { run } => {
@@ -240,9 +249,13 @@ impl MemberDriver {
 
     fn accept(&mut self, reply: Reply, calls: &Calls) {
         match reply {
-            Reply::Stored { input, error, appended_to } => {
+            Reply::Stored { input, error, appended_to, read } => {
+                let read = read.filter(|_| error.is_none());
                 self.update_problems(error, appended_to);
                 self.handle(input, calls);
+                if let Some(run) = read {
+                    self.finish_read(run, calls);
+                }
             }
             Reply::Listed(result) => {
                 self.list_problem = result.as_ref().err().map(ToString::to_string);
@@ -282,12 +295,37 @@ impl MemberDriver {
         for run in self.ended_runs() {
             self.handle(Input::RunForgotten(run), calls);
         }
-        for (run, records) in &runs {
-            if self.runs.get(run) != Some(records) {
-                self.handle(Input::RunFound(run.clone()), calls);
+        let changed = runs.iter().filter(|(run, records)| self.runs.get(*run) != Some(*records));
+        for run in changed.map(|(run, _)| run.clone()).collect::<Vec<_>>() {
+            if self.core.run(&run).is_some() {
+                self.handle(Input::RunFound(run), calls);
+            } else {
+                self.catch_up.add(run);
             }
         }
         self.runs = runs;
+        self.read_next(calls);
+    }
+
+    /// Reads the next journals. None without the identity: nothing could be done for their runs.
+    fn read_next(&mut self, calls: &Calls) {
+        while !self.core.is_suspended(now())
+            && let Some(run) = self.catch_up.next()
+        {
+            self.handle(Input::RunFound(run), calls);
+        }
+    }
+
+    /// Forgets a run whose journal was read for the first time, if it has ended, and any run without a plan: the hint was wrong.
+    fn finish_read(&mut self, run: RunId, calls: &Calls) {
+        let is_first = self.catch_up.remove(&run);
+        let is_over = self.core.run(&run).is_some_and(|state| {
+            state.steps.is_empty() || is_first && state.outcome.is_some() && !self.core.is_suspended(now())
+        });
+        if is_over {
+            self.handle(Input::RunForgotten(run), calls);
+        }
+        self.read_next(calls);
     }
 
     /// Gives the core the machines if they or their free slots have changed.
@@ -320,7 +358,7 @@ impl MemberDriver {
             let found = state.and_then(|state| state.attempt(&attempt.step, attempt.attempt));
             found.is_some_and(|found| match found.state {
                 AttemptState::Offered => {
-                    let is_open = state.is_some_and(|state| !state.has_failed());
+                    let is_open = state.is_some_and(|state| !state.is_stopping());
                     found.machine == self.me.machine && is_open && !self.is_drained()
                 }
                 // In doubt, this process may resume it once its leases are back.

@@ -95,8 +95,16 @@ pub enum MemberError {
         /// The step.
         step: String,
     },
-    /// The step cannot run again, because another step of the run has failed.
-    #[error("step '{step}' of run '{run}' cannot run again: another step has failed")]
+    /// The run has ended.
+    #[error("run '{0}' has ended")]
+    RunEnded(RunId),
+    /// The run has not ended.
+    #[error("run '{0}' has not ended")]
+    RunActive(RunId),
+    /// The step cannot run again, because another step of the run has failed, or the run was cancelled.
+    #[error(
+        "step '{step}' of run '{run}' cannot run again: another step has failed, or the run was cancelled"
+    )]
     RunFailed {
         /// The run.
         run: RunId,
@@ -137,6 +145,8 @@ impl MemberError {
             MemberError::Graph(_)
             | MemberError::NotInDoubt { .. }
             | MemberError::RunFailed { .. }
+            | MemberError::RunEnded(_)
+            | MemberError::RunActive(_)
             | MemberError::IsMember(_) => ErrorKind::InvalidRequest,
             MemberError::LaterVersion(_) => ErrorKind::Api,
             MemberError::StartUnknown { .. } => ErrorKind::Network,
@@ -181,7 +191,10 @@ impl MemberError {
             }
             MemberError::NoRun(_) => "list the runs: nerve cluster runs".to_string(),
             MemberError::LaterVersion(_) => "update nerve on this machine".to_string(),
-            MemberError::NotInDoubt { run, .. } => format!("see its steps: nerve cluster runs {run}"),
+            MemberError::NotInDoubt { run, .. } | MemberError::RunEnded(run) => {
+                format!("see its steps: nerve cluster runs {run}")
+            }
+            MemberError::RunActive(run) => format!("cancel it first: nerve cluster cancel {run}"),
             MemberError::RunFailed { run, step } => {
                 format!("let it fail: nerve cluster decide {run} {step} fail")
             }

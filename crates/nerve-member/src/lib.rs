@@ -17,6 +17,7 @@
 #![warn(missing_docs)]
 
 mod broker_check;
+mod catch_up;
 mod cluster_runs;
 mod config;
 mod driver;

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use nerve_api::ErrorKind;
 use nerve_api::event::{Event, EventKind};
 use nerve_api::reply::{RunInfo, RunStep};
-use nerve_api::request::{ExecuteGraph, GetRun, RunOptions};
+use nerve_api::request::{CancelGraph, ExecuteGraph, GetRun, RunOptions};
 use nerve_api::value::{RunStatus, StepState};
 use nerve_cluster::journal::StepResult;
 use nerve_cluster::{AttemptId, Input, TurnReport};
@@ -20,6 +19,7 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
 use crate::step_graph::StepGraph;
 
@@ -29,6 +29,8 @@ const MAX_RESULT: usize = 256 * 1024;
 const MAX_ERROR: usize = 4_096;
 /// Interval at which the state of a run is read in addition to its events.
 const READ_INTERVAL: Duration = Duration::from_secs(15);
+/// Result of a step that was cancelled before it began.
+const CANCELLED: &str = "the run was cancelled before the step began";
 /// Maximum number of inspections of a run whose journal cannot be read. Afterwards the step is in doubt.
 const MAX_INSPECTIONS: u32 = 20;
 
@@ -39,24 +41,31 @@ pub(crate) struct StepExecutor {
     engine: Engine,
     slots: Arc<Semaphore>,
     prepared: Arc<Mutex<BTreeMap<AttemptId, PreparedStep>>>,
-    /// Number of steps that run.
-    running: Arc<AtomicU32>,
+    /// The steps that run, with what cancels them.
+    running: RunningSteps,
 }
+
+type RunningSteps = Arc<Mutex<BTreeMap<AttemptId, CancellationToken>>>;
 
 /// A step that runs, as long as this exists.
 #[derive(Debug)]
-struct RunningStep(Arc<AtomicU32>);
+struct RunningStep {
+    attempt: AttemptId,
+    cancel: CancellationToken,
+    all: RunningSteps,
+}
 
 impl RunningStep {
-    fn new(count: &Arc<AtomicU32>) -> RunningStep {
-        count.fetch_add(1, Ordering::Relaxed);
-        RunningStep(count.clone())
+    fn new(attempt: AttemptId, all: &RunningSteps) -> RunningStep {
+        let cancel = CancellationToken::new();
+        all.lock().insert(attempt.clone(), cancel.clone());
+        RunningStep { attempt, cancel, all: all.clone() }
     }
 }
 
 impl Drop for RunningStep {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.all.lock().remove(&self.attempt);
     }
 }
 
@@ -76,7 +85,14 @@ impl StepExecutor {
 
     /// Returns the number of steps that run.
     pub(crate) fn running_steps(&self) -> u32 {
-        self.running.load(Ordering::Relaxed)
+        u32::try_from(self.running.lock().len()).unwrap_or(u32::MAX)
+    }
+
+    /// Cancels a step that runs. Its end is reported as that of any step.
+    pub(crate) fn cancel(&self, attempt: &AttemptId) {
+        if let Some(cancel) = self.running.lock().get(attempt) {
+            cancel.cancel();
+        }
     }
 
     /// Waits for a slot. Begins nothing. Returns `None` if the server shuts down: its next process prepares the attempt.
@@ -101,19 +117,42 @@ impl StepExecutor {
     }
 
     /// Executes an attempt that was prepared. If its slot was released since, because another machine had the attempt for a while, waits
-    /// for a slot again. Returns `None` if the server shut down: the attempt did not begin, or its effects are unknown.
-    pub(crate) async fn execute(self, attempt: AttemptId, graph: Result<StepGraph, String>) -> Option<Input> {
-        let _running = RunningStep::new(&self.running);
-        let prepared = self.prepared.lock().remove(&attempt);
-        let result = match (prepared, graph) {
-            (Some(PreparedStep { graph, slot }), _) => self.run(&attempt, graph, slot).await,
-            (None, Ok(graph)) => {
-                let slot = self.slots.clone().acquire_owned().await.ok()?;
-                self.run(&attempt, graph, slot).await
-            }
-            (None, Err(error)) => Some(failure(&error)),
-        };
-        result.map(|result| Input::TurnFinished { attempt, result })
+    /// for a slot again. Returns `None` if the server shut down: the attempt did not begin, or its effects are unknown. It can be cancelled
+    /// from now on, before the future is polled.
+    pub(crate) fn execute(
+        self,
+        attempt: AttemptId,
+        graph: Result<StepGraph, String>,
+    ) -> impl Future<Output = Option<Input>> {
+        let running = RunningStep::new(attempt, &self.running);
+        async move {
+            let prepared = self.prepared.lock().remove(&running.attempt);
+            let result = match (prepared, graph) {
+                (Some(PreparedStep { graph, slot }), _) => self.run(&running, graph, slot).await,
+                (None, Ok(graph)) => match self.wait_for_slot(&running).await {
+                    Some(slot) => self.run(&running, graph, slot).await,
+                    None => Some(failure(CANCELLED)),
+                },
+                (None, Err(error)) => Some(failure(&error)),
+            };
+            self.end(&running, result)
+        }
+    }
+
+    /// Waits for a slot; `None` if the step is cancelled.
+    async fn wait_for_slot(&self, running: &RunningStep) -> Option<OwnedSemaphorePermit> {
+        let slot = self.slots.clone().acquire_owned();
+        running.cancel.run_until_cancelled(slot).await?.ok()
+    }
+
+    /// Returns the end of a step. A run that this living server does not know any more is lost.
+    fn end(&self, running: &RunningStep, result: Option<StepResult>) -> Option<Input> {
+        let attempt = running.attempt.clone();
+        match result {
+            Some(result) => Some(Input::TurnFinished { attempt, result }),
+            None if self.engine.is_closing() => None,
+            None => Some(Input::TurnInspected { attempt, report: TurnReport::Lost }),
+        }
     }
 
     /// Looks for the run of an attempt that an earlier process began. A journal that cannot be read now is no proof of a loss: the
@@ -143,37 +182,45 @@ impl StepExecutor {
     }
 
     /// Waits for the end of a run that an earlier process began.
-    pub(crate) async fn resume(self, attempt: AttemptId) -> Option<Input> {
-        let _running = RunningStep::new(&self.running);
-        // It runs, whether a slot is free or not.
-        let _slot = self.slots.clone().try_acquire_owned().ok();
-        let result = self.wait(&attempt, self.engine.subscribe()).await?;
-        Some(Input::TurnFinished { attempt, result })
+    pub(crate) fn resume(self, attempt: AttemptId) -> impl Future<Output = Option<Input>> {
+        let running = RunningStep::new(attempt, &self.running);
+        async move {
+            // It runs, whether a slot is free or not.
+            let _slot = self.slots.clone().try_acquire_owned().ok();
+            let result = self.wait(&running, self.engine.subscribe()).await;
+            self.end(&running, result)
+        }
     }
 
     /// Runs a step, which occupies the slot until its end.
     async fn run(
         &self,
-        attempt: &AttemptId,
+        running: &RunningStep,
         graph: StepGraph,
         _slot: OwnedSemaphorePermit,
     ) -> Option<StepResult> {
+        let attempt = &running.attempt;
+        if running.cancel.is_cancelled() {
+            return Some(failure(CANCELLED));
+        }
         let StepGraph { definition, input, .. } = graph;
         let run_id = Some(StepGraph::run_id(attempt));
         let options = RunOptions { input, run_id, ..RunOptions::default() };
         let events = self.engine.subscribe();
         let request = ExecuteGraph { definition, options, detach: true };
         match self.engine.execute_graph(request, RequestContext::default()).await {
-            Ok(_) => self.wait(attempt, events).await,
+            Ok(_) => self.wait(running, events).await,
             // Nothing ran, so the step has not failed. The next process of this machine finds no run.
             Err(_) if self.engine.is_closing() => None,
             Err(error) => Some(failure(&with_hint(&error))),
         }
     }
 
-    /// Waits until the run of an attempt has ended; `None` if it was interrupted.
-    async fn wait(&self, attempt: &AttemptId, mut events: Receiver<Event>) -> Option<StepResult> {
+    /// Waits until the run of an attempt has ended, and cancels it on request; `None` if it was interrupted.
+    async fn wait(&self, running: &RunningStep, mut events: Receiver<Event>) -> Option<StepResult> {
+        let attempt = &running.attempt;
         let run = StepGraph::run_id(attempt);
+        let mut is_cancelled = false;
         loop {
             match self.read(attempt).await {
                 Ok(info) if !info.status.is_active() => return result(attempt, info),
@@ -191,9 +238,23 @@ impl StepExecutor {
                     }
                 }
             };
-            if timeout(READ_INTERVAL, end).await == Ok(false) {
-                return None;
+            tokio::select! {
+                ended = timeout(READ_INTERVAL, end) => if ended == Ok(false) {
+                    return None;
+                },
+                () = running.cancel.cancelled(), if !is_cancelled => {
+                    is_cancelled = true;
+                    self.cancel_run(&run).await;
+                }
             }
+        }
+    }
+
+    /// Cancels a run of the engine, which may have ended already.
+    async fn cancel_run(&self, run: &str) {
+        let request = CancelGraph { run_id: Some(run.to_string()), ..CancelGraph::default() };
+        if let Err(error) = self.engine.cancel_graph(request, RequestContext::default()).await {
+            tracing::debug!(run, %error, "the run of a step cannot be cancelled");
         }
     }
 
@@ -359,6 +420,36 @@ mod tests {
         assert!(!is_lost(inspect().await));
         std::fs::write(go, "").unwrap();
         execution.abort();
+    }
+
+    #[tokio::test]
+    async fn cancelled_step_fails_whether_it_has_begun_or_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let executor = executor(folder.path());
+        let failed = |input: &Option<Input>| matches!(input, Some(Input::TurnFinished { result, .. }) if !result.is_success);
+        let early = executor.clone().execute(attempt(), Ok(graph()));
+        assert_eq!(executor.running_steps(), 1);
+        executor.cancel(&attempt());
+        let early = early.await;
+        assert!(failed(&early) && executor.read(&attempt()).await.is_err(), "{early:?}");
+        assert_eq!(executor.running_steps(), 0);
+        let mut endless = graph();
+        endless.definition["steps"][0]["input"] = "until false; do sleep 0.05; done".into();
+        let execution = tokio::spawn(executor.clone().execute(attempt(), Ok(endless)));
+        eventually("the step runs", async || executor.is_active(&attempt()).await).await;
+        executor.cancel(&attempt());
+        let ended = within_deadline("the step ends", execution).await.unwrap();
+        assert!(failed(&ended), "{ended:?}");
+    }
+
+    #[tokio::test]
+    async fn run_that_the_server_no_longer_knows_is_lost() {
+        let folder = tempfile::tempdir().unwrap();
+        let executor = executor(folder.path());
+        let resumed = within_deadline("the step ends", executor.clone().resume(attempt())).await;
+        assert_eq!(resumed, Some(Input::TurnInspected { attempt: attempt(), report: TurnReport::Lost }));
+        executor.engine.shut_down(false).await;
+        assert_eq!(executor.resume(attempt()).await, None);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use nerve_testkit::{skip, wait_until};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use harness::{DEADLINE, Home};
+use harness::{DEADLINE, Home, NERVE};
 
 /// Starts a broker; `None` if `test` is skipped.
 fn broker(test: &str) -> Option<Broker> {
@@ -243,6 +243,104 @@ fn machine_is_drained_and_begins_steps_again() {
     assert!(wait_until(DEADLINE, || members(&a) == [("a".to_string(), 1)]));
     a.ok(&["cluster", "remove", "b"]);
     assert_eq!(a.nerve(&["cluster", "remove", "b"]).code, 3);
+}
+
+#[test]
+fn run_is_cancelled_and_resumed() {
+    let Some(broker) = broker("run_is_cancelled_and_resumed") else { return };
+    let home = Home::new();
+    join_executor(&home, "init", "a", &broker);
+    let folder = tempfile::tempdir().unwrap();
+    let go = folder.path().join("go");
+    let input = format!("until test -e {}; do sleep 0.05; done; echo done", go.display());
+    let file = write_graph(folder.path(), "slow", "on: a", &input);
+    let run = home.ok(&["graph", "run", &file, "--cluster", "--no-wait"]).trim().to_string();
+    assert!(wait_until(DEADLINE, || step(&home, &run, "s")["state"] == "running"));
+    assert_eq!(home.nerve(&["cluster", "resume", &run]).code, 2);
+    home.ok(&["cluster", "cancel", &run]);
+    let state = || home.nerve(&["cluster", "runs", &run, "--json"]).json()["state"].clone();
+    assert!(wait_until(DEADLINE, || state() == "cancelled"), "{}", state());
+    let own = home.nerve(&["graph", "list", "--runs", "--json"]).json();
+    assert_eq!(own["runs"][0]["state"], "cancelled");
+    std::fs::write(&go, "").unwrap();
+    let resumed = home.nerve(&["cluster", "resume", &run, "--json"]);
+    assert_eq!(resumed.code, 0, "{resumed:?}");
+    assert_eq!(resumed.json()["results"]["s"]["text"].as_str().unwrap().trim(), "done");
+    assert_eq!(step(&home, &run, "s")["attempt"], 2);
+    assert_eq!(home.nerve(&["cluster", "cancel", &run]).code, 2);
+}
+
+#[test]
+fn frozen_server_continues_its_step() {
+    let Some(broker) = broker("frozen_server_continues_its_step") else { return };
+    let (a, b) = (Home::new(), Home::new());
+    join_executor(&a, "init", "a", &broker);
+    join_executor(&b, "join", "b", &broker);
+    wait_for_members(&a, &[("a", 1), ("b", 1)]);
+    let folder = tempfile::tempdir().unwrap();
+    let (log, go) = (folder.path().join("log"), folder.path().join("go"));
+    let input = format!("echo x >> {}; until test -e {}; do sleep 0.05; done", log.display(), go.display());
+    let file = write_graph(folder.path(), "slow", "on: b", &input);
+    let run = a.ok(&["graph", "run", &file, "--cluster", "--no-wait"]).trim().to_string();
+    assert!(wait_until(DEADLINE, || log.exists()));
+    let pid = b.pid("default");
+    freeze(pid);
+    let state = || step(&a, &run, "s")["state"].clone();
+    assert!(wait_until(DEADLINE, || state() == "in_doubt"), "{}", state());
+    signal(pid, Signal::CONT);
+    assert!(wait_until(DEADLINE, || state() == "running"), "{}", state());
+    std::fs::write(&go, "").unwrap();
+    assert!(wait_until(DEADLINE, || state() == "completed"), "{}", state());
+    let effects = std::fs::read_to_string(&log).unwrap().lines().count();
+    assert_eq!((effects, &step(&a, &run, "s")["attempt"]), (1, &Value::from(1)));
+}
+
+#[test]
+fn clocks_of_two_machines_differ_by_an_hour() {
+    let Some(broker) = broker("clocks_of_two_machines_differ_by_an_hour") else { return };
+    let (a, b) = (Home::new(), Home::new());
+    join_executor(&a, "init", "a", &broker);
+    // A time namespace: the clock that leases use is an hour ahead.
+    let namespace = ["-r", "--time", "--boottime", "3600", "--monotonic", "3600", "--fork"];
+    let mut start = b.hermetic.command("unshare");
+    start.args(namespace).arg(NERVE).args(["server", "start"]);
+    let started = b.run(start);
+    if started.stderr.contains("unshare") {
+        skip("clocks_of_two_machines_differ_by_an_hour", "the system allows no time namespaces");
+        return;
+    }
+    started.assert_code(0);
+    let url = broker.url();
+    b.ok(&["cluster", "join", "team", "--broker", &url, "--name", "b", "--lease", "3", "--slots", "2"]);
+    wait_for_members(&a, &[("a", 1), ("b", 1)]);
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let file = folder.path().join("g.yaml");
+    let step = |id: &str, on: &str, after: &str| {
+        format!(
+            "  - {{id: {id}, node: sh, on: {on}, depends_on: [{after}], input: 'echo x >> {}'}}\n",
+            log.display()
+        )
+    };
+    let steps = [step("one", "a", ""), step("two", "b", "one"), step("three", "a", "two")].concat();
+    std::fs::write(&file, format!("graph: g\nnodes: {{sh: {{type: bash}}}}\nsteps:\n{steps}")).unwrap();
+    // The second run begins after a lease's time.
+    for effects in [3, 6] {
+        let done = a.nerve(&["graph", "run", file.to_str().unwrap(), "--cluster", "--json"]);
+        assert_eq!(done.code, 0, "{done:?}");
+        assert_eq!(std::fs::read_to_string(&log).unwrap().lines().count(), effects);
+        let age = || {
+            let status = a.nerve(&["cluster", "status", "--json"]).json();
+            let members = status["members"].as_array().unwrap();
+            assert!(
+                members.iter().all(|member| member["lease_age_ms"].as_u64().unwrap() < 60_000),
+                "{status}"
+            );
+            members.iter().map(|member| member["member_for_ms"].as_u64().unwrap()).min()
+        };
+        assert!(wait_until(DEADLINE, || age().is_some_and(|age| age > 3_500)));
+    }
+    assert_eq!(members(&a), [("a".to_string(), 1), ("b".to_string(), 1)]);
 }
 
 #[test]

@@ -80,7 +80,11 @@ pub enum RecordKind {
     Decided { step: StepId, attempt: u32, doubt: Sequence, decision: Decision },
     /// A step in doubt fails, because of [`OnMachineLost::Fail`], [`Decision::Fail`], or another failure, which excludes a retry.
     Failed { step: StepId, attempt: u32 },
-    /// The run has ended. Void unless the steps have reached this outcome. Afterwards only results count.
+    /// A person cancels the run: nothing more begins, and the turns that run are cancelled.
+    Cancelled,
+    /// A person continues a run that has failed or was cancelled: its steps without a successful result run again.
+    Continued,
+    /// The run has ended. Void unless the steps have reached this outcome. Afterwards only results and `Continued` count.
     Ended { outcome: RunOutcome },
 }
 
@@ -143,4 +147,6 @@ pub enum RunOutcome {
     Completed,
     /// A step failed, and nothing runs any more.
     Failed,
+    /// A person cancelled the run, and nothing runs any more.
+    Cancelled,
 }

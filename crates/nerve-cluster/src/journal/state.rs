@@ -24,6 +24,8 @@ pub struct RunState {
     pub steps: BTreeMap<StepId, StepState>,
     /// What the steps do, for their executors.
     pub work: Value,
+    /// True once a person has cancelled the run.
+    pub is_cancelled: bool,
     /// The outcome, once the run has ended.
     pub outcome: Option<RunOutcome>,
     /// Number of records that had no effect.
@@ -37,6 +39,8 @@ pub struct StepState {
     pub spec: StepSpec,
     /// The attempts in order. Only the last counts.
     pub attempts: Vec<Attempt>,
+    /// Number of attempts before the run was continued. They do not count any more.
+    pub earlier_attempts: usize,
 }
 
 /// State of one attempt at a step.
@@ -101,7 +105,7 @@ impl RunState {
         }
         self.last = sequence;
         let is_valid = match &record.kind {
-            kind if self.outcome.is_some() && !is_result(kind) => false,
+            kind if self.outcome.is_some() && !can_follow_end(kind) => false,
             RecordKind::OwnerTookOver { by } => self.change_owner(record.epoch, *by),
             _ if record.epoch != self.epoch => false,
             kind => self.apply_kind(sequence, kind),
@@ -145,12 +149,17 @@ impl RunState {
         spec.after.iter().all(|step| self.steps.get(step).is_some_and(StepState::has_succeeded))
     }
 
-    /// Returns true if a step has failed. Then the run offers nothing more.
+    /// Returns true if a step has failed.
     pub fn has_failed(&self) -> bool {
         self.steps.values().any(StepState::has_failed)
     }
 
-    /// Returns the outcome that the steps have reached: all have succeeded, or one has failed and none is started or in doubt.
+    /// Returns true if nothing more begins: a step has failed, or the run was cancelled.
+    pub fn is_stopping(&self) -> bool {
+        self.is_cancelled || self.has_failed()
+    }
+
+    /// Returns the outcome that the steps have reached: all have succeeded, or the run stops and none is started or in doubt.
     pub fn reached_outcome(&self) -> Option<RunOutcome> {
         let is_idle = |step: &StepState| match step.current() {
             Some((_, attempt)) => {
@@ -160,15 +169,15 @@ impl RunState {
         };
         if !self.steps.is_empty() && self.steps.values().all(StepState::has_succeeded) {
             Some(RunOutcome::Completed)
-        } else if self.has_failed() && self.steps.values().all(is_idle) {
-            Some(RunOutcome::Failed)
+        } else if self.is_stopping() && self.steps.values().all(is_idle) {
+            Some(if self.is_cancelled { RunOutcome::Cancelled } else { RunOutcome::Failed })
         } else {
             None
         }
     }
 
     /// Returns how the doubt of a step's current attempt is resolved: by a person, else by the kind of the step or its policy. `None`:
-    /// it waits for its machine or a person. No step of a failed run is repeated.
+    /// it waits for its machine or a person. No step of a run that stops is repeated.
     pub fn doubt_resolution(&self, step: &StepState) -> Option<Decision> {
         let policy = match step.spec.on_machine_lost {
             _ if step.spec.is_safe => Some(Decision::Retry),
@@ -176,8 +185,9 @@ impl RunState {
             OnMachineLost::Fail => Some(Decision::Fail),
             OnMachineLost::Wait => None,
         };
-        let resolution = step.current()?.1.decision.or(policy)?;
-        Some(if self.has_failed() { Decision::Fail } else { resolution })
+        let cancelled = self.is_cancelled.then_some(Decision::Fail);
+        let resolution = step.current()?.1.decision.or(policy).or(cancelled)?;
+        Some(if self.is_stopping() { Decision::Fail } else { resolution })
     }
 
     fn change_owner(&mut self, epoch: Epoch, by: Instance) -> bool {
@@ -200,10 +210,14 @@ impl RunState {
             RecordKind::Offered { .. }
             | RecordKind::Started { .. }
             | RecordKind::PreparationFailed { .. }
-                if self.has_failed() =>
+                if self.is_stopping() =>
             {
                 false
             }
+            RecordKind::Cancelled => {
+                !self.steps.is_empty() && !std::mem::replace(&mut self.is_cancelled, true)
+            }
+            RecordKind::Continued => self.continue_run(),
             RecordKind::Offered { step, attempt, machine, reason } => {
                 self.offer(sequence, step, *attempt, Place { machine: *machine, reason: *reason })
             }
@@ -236,11 +250,20 @@ impl RunState {
     fn plan(&mut self, steps: &[StepSpec], work: &Value) -> bool {
         let is_valid = self.steps.is_empty() && can_complete(steps);
         if is_valid {
-            let added = steps
-                .iter()
-                .map(|spec| (spec.id.clone(), StepState { spec: spec.clone(), attempts: Vec::new() }));
+            let added = steps.iter().map(|spec| (spec.id.clone(), StepState::new(spec.clone())));
             self.steps.extend(added);
             self.work = work.clone();
+        }
+        is_valid
+    }
+
+    fn continue_run(&mut self) -> bool {
+        let is_valid = matches!(self.outcome, Some(RunOutcome::Failed | RunOutcome::Cancelled));
+        if is_valid {
+            (self.outcome, self.is_cancelled) = (None, false);
+            for step in self.steps.values_mut().filter(|step| step.has_failed()) {
+                step.earlier_attempts = step.attempts.len();
+            }
         }
         is_valid
     }
@@ -278,9 +301,19 @@ impl RunState {
 }
 
 impl StepState {
-    /// Returns the last attempt with its number.
+    fn new(spec: StepSpec) -> StepState {
+        StepState { spec, attempts: Vec::new(), earlier_attempts: 0 }
+    }
+
+    /// Returns the last attempt with its number; `None` if the run was continued since.
     pub fn current(&self) -> Option<(u32, &Attempt)> {
-        Some((u32::try_from(self.attempts.len()).ok()?, self.attempts.last()?))
+        let last = self.attempts.last().filter(|_| self.attempts.len() > self.earlier_attempts)?;
+        Some((u32::try_from(self.attempts.len()).ok()?, last))
+    }
+
+    /// Returns the number of the next attempt.
+    pub fn next_attempt(&self) -> u32 {
+        u32::try_from(self.attempts.len()).unwrap_or(u32::MAX).saturating_add(1)
     }
 
     /// Returns true if the step has a successful result.
@@ -301,7 +334,8 @@ impl StepState {
     fn offer(&mut self, sequence: Sequence, attempt: u32, place: Place) -> bool {
         let Place { machine, reason } = place;
         let count = u32::try_from(self.attempts.len()).unwrap_or(u32::MAX);
-        let superseded = match self.attempts.last_mut() {
+        let is_first = self.attempts.len() == self.earlier_attempts;
+        let superseded = match self.attempts.last_mut().filter(|_| !is_first) {
             None => None,
             Some(current) if attempt == count => {
                 let is_open = current.state == AttemptState::Offered;
@@ -446,8 +480,8 @@ fn can_complete(steps: &[StepSpec]) -> bool {
 }
 
 /// Returns true for records that may follow the end of a run.
-fn is_result(kind: &RecordKind) -> bool {
-    matches!(kind, RecordKind::Finished { .. } | RecordKind::LateResult { .. })
+fn can_follow_end(kind: &RecordKind) -> bool {
+    matches!(kind, RecordKind::Finished { .. } | RecordKind::LateResult { .. } | RecordKind::Continued)
 }
 
 /// Returns the index of an attempt's number.

@@ -62,6 +62,9 @@ pub(crate) struct Counts {
     pub(crate) failed_turns: u64,
     pub(crate) crashes_before_effects: u64,
     pub(crate) released_identities: u64,
+    pub(crate) cancelled_runs: u64,
+    pub(crate) cancelled_turns: u64,
+    pub(crate) continued_runs: u64,
 }
 
 /// Follows the journals and the effects.
@@ -105,7 +108,7 @@ impl Checker {
         };
         let is_wrong_end = match &record.kind {
             RecordKind::Ended { outcome } => is_valid && !check.has_reached(*outcome),
-            RecordKind::LateResult { .. } => false,
+            RecordKind::LateResult { .. } | RecordKind::Continued => false,
             _ => is_valid && has_ended,
         };
         if is_wrong_end {
@@ -143,6 +146,12 @@ impl Checker {
                 }
             }
             RecordKind::InDoubt { .. } => counts.in_doubt += 1,
+            RecordKind::Continued => {
+                counts.continued_runs += 1;
+                let steps = self.runs[run].state.steps.values();
+                let again = steps.filter(|step| step.current().is_none());
+                self.retried.extend(again.map(|step| id(&step.spec.id, step.next_attempt())));
+            }
             RecordKind::Decided { step, attempt, decision, .. } => {
                 counts.decisions += 1;
                 if *decision == Decision::Retry {
@@ -216,15 +225,13 @@ impl Checker {
 impl RunCheck {
     /// Returns true if the run may end with an outcome.
     fn has_reached(&self, outcome: RunOutcome) -> bool {
-        let mut states = self.state.steps.values().map(|step| step.attempts.last().map(|last| &last.state));
+        let mut states = self.state.steps.values().map(|step| Some(&step.current()?.1.state));
         match outcome {
             RunOutcome::Completed => states.all(
                 |state| matches!(state, Some(AttemptState::Finished { result, .. }) if result.is_success),
             ),
+            RunOutcome::Cancelled => self.state.is_cancelled && !states.any(is_under_way),
             RunOutcome::Failed => {
-                let is_under_way = |state: Option<&AttemptState>| {
-                    matches!(state, Some(AttemptState::Started { .. } | AttemptState::InDoubt { .. }))
-                };
                 let has_failed = |state: Option<&AttemptState>| match state {
                     Some(AttemptState::Finished { result, .. }) => !result.is_success,
                     Some(AttemptState::Failed { .. }) => true,
@@ -245,8 +252,12 @@ impl RunCheck {
     }
 }
 
+fn is_under_way(state: Option<&AttemptState>) -> bool {
+    matches!(state, Some(AttemptState::Started { .. } | AttemptState::InDoubt { .. }))
+}
+
 impl Counts {
-    fn values(&mut self) -> [&mut u64; 19] {
+    fn values(&mut self) -> [&mut u64; 22] {
         [
             &mut self.typed,
             &mut self.takeovers,
@@ -267,6 +278,9 @@ impl Counts {
             &mut self.failed_turns,
             &mut self.crashes_before_effects,
             &mut self.released_identities,
+            &mut self.cancelled_runs,
+            &mut self.cancelled_turns,
+            &mut self.continued_runs,
         ]
     }
 

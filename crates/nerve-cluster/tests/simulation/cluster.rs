@@ -106,6 +106,8 @@ enum Event {
     Resubmit,
     /// A person decides on a step in doubt.
     Decide,
+    /// A person cancels a run, or continues one that has ended.
+    CancelOrContinue,
     Start(usize),
     /// A process ends, which has released its identity if it could.
     Stop(usize),
@@ -147,6 +149,10 @@ impl Cluster {
         for _ in 0..cluster.random.below(4) {
             let time = cluster.random.below(2 * FAULTS_END);
             cluster.schedule(time, Event::Decide);
+        }
+        for _ in 0..cluster.random.below(4).saturating_sub(1) {
+            let time = cluster.random.below(2 * FAULTS_END);
+            cluster.schedule(time, Event::CancelOrContinue);
         }
         cluster
     }
@@ -264,6 +270,7 @@ impl Cluster {
             Event::Fault => self.fault(),
             Event::Resubmit => self.resubmit(),
             Event::Decide => self.decide(),
+            Event::CancelOrContinue => self.cancel_or_continue(),
             Event::Start(host) => self.start(host),
             Event::Stop(process) => {
                 let Process { host, ref core, .. } = self.processes[process];
@@ -441,6 +448,11 @@ impl Cluster {
                 let delay = self.random.below(2 * TTL);
                 self.schedule(delay, Event::TurnEnds(host, attempt));
             }
+            Effect::CancelTurn { attempt } => {
+                self.checker.counts.cancelled_turns += 1;
+                let delay = self.random.below(TTL);
+                self.schedule(delay, Event::TurnEnds(host, attempt));
+            }
             Effect::InspectTurn { attempt } => {
                 let report = self.hosts[host].agents.get(&attempt).cloned().unwrap_or(TurnReport::Lost);
                 let delay = self.random.below(50);
@@ -480,7 +492,8 @@ impl Cluster {
 
     fn end_turn(&mut self, host: usize, attempt: AttemptId) {
         let is_success = !self.random.once_in(8);
-        let Some(turn) = self.hosts[host].agents.get_mut(&attempt) else { return };
+        let agents = &mut self.hosts[host].agents;
+        let Some(turn @ TurnReport::Running) = agents.get_mut(&attempt) else { return };
         let result = StepResult { is_success, value: attempt.to_string() };
         *turn = TurnReport::Finished(result.clone());
         if let Some(process) = self.hosts[host].process {
@@ -585,6 +598,20 @@ impl Cluster {
         self.schedule(delay, Event::Deliver(process, Input::Decide { attempt, doubt, decision }));
     }
 
+    /// Cancels a run, or continues it if it has ended. Each process then reads the journal, sooner or later.
+    fn cancel_or_continue(&mut self) {
+        let runs: Vec<RunId> = self.checker.runs.keys().cloned().collect();
+        let run = self.random.pick(&runs).unwrap().clone();
+        let state = &self.checker.runs[&run].state;
+        let kind = if state.outcome.is_some() { RecordKind::Continued } else { RecordKind::Cancelled };
+        let record = Record { epoch: state.epoch, kind };
+        self.append(&run, &record, false);
+        for process in 0..self.processes.len() {
+            let delay = self.random.below(TTL);
+            self.schedule(delay, Event::Deliver(process, Input::JournalChanged(run.clone())));
+        }
+    }
+
     /// Crashes a computer, with its agents. Some never come back, unless it is the last one.
     fn crash(&mut self, host: usize, until: u64) {
         self.stop(host);
@@ -624,8 +651,8 @@ impl Cluster {
             None => false,
         };
         let is_blocked = |step: &StepState| match step.current() {
-            Some((_, attempt)) => attempt.state == AttemptState::Offered && state.has_failed(),
-            None => !state.is_ready(&step.spec) || state.has_failed(),
+            Some((_, attempt)) => attempt.state == AttemptState::Offered && state.is_stopping(),
+            None => !state.is_ready(&step.spec) || state.is_stopping(),
         };
         let is_quiet = |step: &StepState| {
             step.has_succeeded() || step.has_failed() || is_waiting(step) || is_blocked(step)
@@ -664,6 +691,7 @@ impl Cluster {
             match check.state.outcome {
                 Some(RunOutcome::Completed) => counts.completed_runs += 1,
                 Some(RunOutcome::Failed) => counts.failed_runs += 1,
+                Some(RunOutcome::Cancelled) => counts.cancelled_runs += 1,
                 None => counts.waiting_runs += 1,
             }
             let mut state = RunState::default();

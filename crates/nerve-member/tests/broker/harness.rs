@@ -9,7 +9,7 @@ use nerve_engine::{Engine, EngineConfig};
 use nerve_member::{
     ClusterConfig, ClusterRuns, Creation, MemberPaths, MemberState, MemberStatus, Membership, serve,
 };
-use nerve_nats::StreamSettings;
+use nerve_nats::{BrokerOptions, Connection, Credentials, NatsStore, StreamSettings, Streams};
 use nerve_testkit::harness::{Broker, EngineHarness, find_nats_server};
 use nerve_testkit::{DEADLINE, eventually, skip, within_deadline};
 use tokio::task::JoinHandle;
@@ -39,6 +39,19 @@ pub(crate) fn broker(test: &str, settings: &str) -> Option<Broker> {
         return None;
     };
     Some(Broker::start(&program, settings))
+}
+
+/// Connects to the streams of the machines' cluster.
+pub(crate) async fn store(broker: &Broker) -> NatsStore {
+    let options = BrokerOptions {
+        servers: vec![broker.url()],
+        credentials: Credentials::None,
+        ca: None,
+        certificate: None,
+        client_name: "test".into(),
+        deadline: DEADLINE,
+    };
+    NatsStore::new(Connection::open(&options).await.unwrap(), Streams::new("team".parse().unwrap()))
 }
 
 /// Writes a file with a mode into a machine's directory.

@@ -2,16 +2,19 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use nerve_cluster::journal::{Attempt, AttemptState, Decision, RunOutcome};
+use nerve_cluster::journal::{Attempt, AttemptState, Decision, RunOutcome, StepResult, StepSpec};
 use nerve_cluster::placement::Reason;
-use nerve_cluster::{RunId, RunState, StepId};
+use nerve_cluster::{Record, RecordKind, Request, Response, RunId, RunState, Sequence, StepId};
 use nerve_graph::file::GraphFile;
 use nerve_member::{ClusterRuns, MemberError, RunPlan};
+use nerve_nats::NatsStore;
 use nerve_testkit::{eventually, within_deadline};
 use serde_json::{Value, json};
 
-use crate::harness::{Machine, broker};
+use crate::harness::{CREATE, Machine, SHORT, broker, store};
+use crate::relay::Relay;
 
 /// A run with its files.
 pub(crate) struct TestRun {
@@ -82,6 +85,20 @@ impl TestRun {
 
 pub(crate) fn step(id: &str) -> StepId {
     StepId::new(id).unwrap()
+}
+
+/// Appends records in the current epoch of a run, to which nothing else writes.
+async fn append_all(store: &NatsStore, run: &RunId, kinds: impl IntoIterator<Item = RecordKind>) {
+    let mut state = RunState::default();
+    let read = store.perform(&Request::Read { run: run.clone(), after: Sequence(0) }).await;
+    let Response::Records(records) = read else { panic!("{read:?}") };
+    state.apply_all(&records);
+    for kind in kinds {
+        let record = Record { epoch: state.epoch, kind };
+        let request = Request::Append { run: run.clone(), record, expected: state.last };
+        let Response::Accepted(sequence) = store.perform(&request).await else { panic!("{request:?}") };
+        state.last = sequence;
+    }
 }
 
 pub(crate) fn is_in_doubt(attempt: &Attempt) -> bool {
@@ -305,4 +322,107 @@ async fn run_of_a_lost_owner_is_taken_over() {
     let state = run.follow().await;
     assert_eq!((state.outcome, run.effects()), (Some(RunOutcome::Completed), 1));
     assert!(state.epoch > nerve_cluster::Epoch(nerve_cluster::Sequence(0)));
+}
+
+#[tokio::test]
+async fn cancelled_run_ends_its_step_and_resumes_after_it() {
+    let Some(broker) = broker("cancelled_run_ends_its_step_and_resumes_after_it", "") else { return };
+    let a = Machine::executor("a", &broker, 1).await;
+    let b = Machine::executor("b", &broker, 1).await;
+    let run = TestRun::start(
+        &a,
+        "  - {id: one, node: sh, input: 'echo x >> DIR/one; echo 1'}\n\
+         \x20 - {id: s, node: sh, on: b, depends_on: [one], input: 'echo x >> DIR/log; until test -e DIR/go; do sleep 0.05; done; echo done'}\n\
+         \x20 - {id: t, node: sh, depends_on: [s], input: 'echo {{ steps.one.text }} {{ steps.s.text }}'}\n",
+    )
+    .await;
+    run.wait_for_effects(1).await;
+    assert_eq!(run.runs.resume(&run.id).await, Err(MemberError::RunActive(run.id.clone())));
+    run.runs.cancel(&run.id).await.unwrap();
+    let state = run.follow().await;
+    assert_eq!(state.outcome, Some(RunOutcome::Cancelled));
+    assert!(state.steps[&step("t")].attempts.is_empty());
+    assert!(matches!(&state.attempt(&step("s"), 1).unwrap().state,
+        AttemptState::Finished { by, result } if by.machine == b.id() && !result.is_success));
+    assert_eq!(run.runs.cancel(&run.id).await, Ok(()), "it is cancelled already");
+    run.let_go();
+    run.runs.resume(&run.id).await.unwrap();
+    let state = run.follow().await;
+    assert_eq!((state.outcome, run.effects()), (Some(RunOutcome::Completed), 2));
+    assert_eq!((text(&state, "t").as_str(), state.steps[&step("s")].attempts.len()), ("1 done", 2));
+    assert_eq!(fs::read_to_string(run.file("one")).unwrap().lines().count(), 1, "its result is kept");
+    assert_eq!(run.runs.cancel(&run.id).await, Err(MemberError::RunEnded(run.id.clone())));
+    assert_eq!(run.runs.resume(&run.id).await, Err(MemberError::RunEnded(run.id.clone())));
+}
+
+#[tokio::test]
+async fn step_of_a_cancelled_run_ends_once_its_machine_is_back() {
+    let Some(broker) = broker("step_of_a_cancelled_run_ends_once_its_machine_is_back", "") else { return };
+    let a = Machine::executor("a", &broker, 1).await;
+    let mut b = Machine::executor("b", &broker, 1).await;
+    let run = TestRun::start_waiting(&a, "on: b").await;
+    run.wait_for_effects(1).await;
+    b.crash().await;
+    run.runs.cancel(&run.id).await.unwrap();
+    assert_eq!(run.follow().await.outcome, Some(RunOutcome::Cancelled));
+    b.start();
+    run.wait_for(1, |attempt| attempt.late.as_ref().is_some_and(|late| !late.is_success)).await;
+    assert_eq!((run.state().await.outcome, run.effects()), (Some(RunOutcome::Cancelled), 1));
+}
+
+#[tokio::test]
+async fn failed_run_resumes_on_another_machine() {
+    let Some(broker) = broker("failed_run_resumes_on_another_machine", "") else { return };
+    let mut a = Machine::executor("a", &broker, 1).await;
+    let run = TestRun::start(&a, "  - {id: s, node: sh, input: 'echo x >> DIR/log; test -e DIR/go'}\n").await;
+    assert_eq!(run.follow().await.outcome, Some(RunOutcome::Failed));
+    a.stop().await;
+    let b = Machine::executor("b", &broker, 1).await;
+    run.let_go();
+    run.runs.resume(&run.id).await.unwrap();
+    let state = run.follow().await;
+    assert_eq!((state.outcome, run.effects()), (Some(RunOutcome::Completed), 2));
+    assert_eq!(run.attempt(2).await.unwrap().machine, b.id());
+}
+
+#[tokio::test]
+async fn member_that_starts_finds_the_oldest_of_many_runs() {
+    let Some(broker) = broker("member_that_starts_finds_the_oldest_of_many_runs", "") else { return };
+    let mut a = Machine::executor("a", &broker, 1).await;
+    a.stop().await;
+    let run = TestRun::start(&a, "  - {id: s, node: sh, input: 'echo x >> DIR/log'}\n").await;
+    let store = store(&broker).await;
+    for number in 0..200 {
+        let id = RunId::new(format!("r-2-{number}")).unwrap();
+        let spec: StepSpec = serde_json::from_value(json!({ "id": "s" })).unwrap();
+        let kinds = [
+            RecordKind::Planned { steps: vec![spec], work: Value::Null },
+            RecordKind::Cancelled,
+            RecordKind::Ended { outcome: RunOutcome::Cancelled },
+        ];
+        append_all(&store, &id, kinds).await;
+    }
+    a.start();
+    assert_eq!(run.follow().await.outcome, Some(RunOutcome::Completed));
+    assert_eq!(run.effects(), 1);
+}
+
+#[tokio::test]
+async fn long_journal_is_read_over_a_slow_network() {
+    let Some(broker) = broker("long_journal_is_read_over_a_slow_network", "") else { return };
+    let a = Machine::executor("a", &broker, 0).await;
+    let run = TestRun::start(&a, "  - {id: s, node: sh, on: slow, input: 'echo x >> DIR/log'}\n").await;
+    eventually("the run has an owner", async || run.state().await.owner.is_some()).await;
+    // Records without effect make the journal long: 4 MB, for which the network needs more than twice the deadline of a call.
+    let by = run.state().await.owner.unwrap();
+    let result = StepResult { is_success: true, value: "x".repeat(100_000) };
+    let late = RecordKind::LateResult { step: step("s"), attempt: 9, by, result };
+    append_all(&store(&broker).await, &run.id, vec![late; 40]).await;
+    let relay = Relay::start(&broker, Duration::from_millis(10)).await;
+    let mut slow = Machine::new("slow", &broker, SHORT);
+    (slow.config.brokers, slow.config.slots) = (vec![relay.url()], 1);
+    slow.membership.join(&slow.config, CREATE).await.unwrap();
+    slow.start();
+    assert_eq!(run.follow().await.outcome, Some(RunOutcome::Completed));
+    assert_eq!((run.attempt(1).await.unwrap().machine, run.effects()), (slow.id(), 1));
 }

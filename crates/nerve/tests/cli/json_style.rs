@@ -27,11 +27,13 @@ const EXCEPTIONS: &[(&str, &str)] = &[
 const NOT_RUN: &[(&str, &str)] = &[
     ("ask", "needs an agent; prints what 'send' prints"),
     ("branch", "needs an agent"),
+    ("cluster cancel", "needs a broker"),
     ("cluster decide", "needs a broker"),
     ("cluster init", "needs a broker"),
     ("cluster join", "needs a broker"),
     ("cluster leave", "needs a broker"),
     ("cluster remove", "needs a broker"),
+    ("cluster resume", "needs a broker"),
     ("cluster runs", "needs a broker"),
     ("cluster status", "needs a broker"),
     ("events", "prints one event per line"),
