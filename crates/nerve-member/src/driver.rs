@@ -215,7 +215,11 @@ impl MemberDriver {
                 let store = self.store.clone();
                 let perform = async move {
                     let (response, error) = match store.try_perform(&request).await {
-                        Ok(response) => (response, None),
+                        Ok(response) => {
+                            let error =
+                                has_lost_records(&request, &response).then_some(BrokerError::LostRecords);
+                            (response, error)
+                        }
                         Err(error) => (Response::Unavailable, Some(error)),
                     };
                     Reply::Stored { input: Input::Stored { id, response }, error, appended_to, read }
@@ -256,6 +260,7 @@ impl MemberDriver {
                 if let Some(run) = read {
                     self.finish_read(run, calls);
                 }
+                self.read_next(calls);
             }
             Reply::Listed(result) => {
                 self.list_problem = result.as_ref().err().map(ToString::to_string);
@@ -325,7 +330,6 @@ impl MemberDriver {
         if is_over {
             self.handle(Input::RunForgotten(run), calls);
         }
-        self.read_next(calls);
     }
 
     /// Gives the core the machines if they or their free slots have changed.
@@ -391,6 +395,12 @@ impl MemberDriver {
         let problem = self.lease_problem.as_ref().or(refused).or(self.list_problem.as_ref());
         self.status.set_state(state, problem.cloned());
     }
+}
+
+/// Returns true if a journal ends before a record that the broker had acknowledged.
+fn has_lost_records(request: &Request, response: &Response) -> bool {
+    matches!((request, response),
+        (Request::Append { expected, .. }, Response::WrongSequence { last }) if last < expected)
 }
 
 /// Reads the machines that are present, and the runs.

@@ -80,10 +80,7 @@ impl Connection {
         }
         let response = self.client.send_request(subject.clone(), request);
         match timeout(self.deadline, response).await {
-            // The broker reports a missing permission only as an event.
-            Err(_) => {
-                Err(self.problem().map_or_else(|| no_response(self.deadline), BrokerError::Unavailable))
-            }
+            Err(_) => Err(self.missing_response(&subject)),
             Ok(Ok(message)) => Ok(message),
             Ok(Err(error)) => Err(match error.kind() {
                 RequestErrorKind::NoResponders => BrokerError::NoStream(format!("for {subject}")),
@@ -114,6 +111,17 @@ impl Connection {
     pub(crate) async fn subscribe(&self, subject: String) -> Result<Subscriber, BrokerError> {
         let subscribed = self.client.subscribe(subject).await;
         subscribed.map_err(|error| BrokerError::Unavailable(error.to_string()))
+    }
+
+    /// Returns the error of a request without a response. The broker reports a missing permission only as an event.
+    fn missing_response(&self, subject: &str) -> BrokerError {
+        match self.problem() {
+            Some(description) if description.contains(subject) => {
+                BrokerError::Refused { code: 0, description }
+            }
+            Some(problem) => BrokerError::Unavailable(problem),
+            None => no_response(self.deadline),
+        }
     }
 
     fn check_open(&self) -> Result<(), BrokerError> {

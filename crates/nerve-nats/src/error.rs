@@ -24,6 +24,9 @@ pub enum BrokerError {
     /// Another message is the last of the subject. The write had no effect.
     #[error("another message is the last of the subject")]
     WrongSequence,
+    /// Records of a journal that the broker had acknowledged are gone.
+    #[error("the broker lost records of the journal")]
+    LostRecords,
     /// JetStream refused the request.
     #[error("the broker refused the request: {description} (error {code})")]
     Refused {

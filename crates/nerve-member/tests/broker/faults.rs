@@ -2,10 +2,197 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
 
-use nerve_member::MemberState;
+use nerve_cluster::RunId;
+use nerve_cluster::journal::{AttemptState, RunOutcome};
+use nerve_member::{MemberError, MemberState};
+use nerve_testkit::eventually;
 
-use crate::harness::{CREATE, LONG, Machine, SHORT, broker};
+use crate::harness::{CREATE, LONG, Machine, SHORT, broker, write};
+use crate::relay::Relay;
+use crate::runs::{TestRun, is_in_doubt, step};
+
+/// Creates an executor behind a network.
+async fn executor_behind(relay: &Relay, machine: Machine) -> Machine {
+    let mut machine = machine;
+    (machine.config.brokers, machine.config.slots) = (vec![relay.url()], 1);
+    machine.membership.join(&machine.config, CREATE).await.unwrap();
+    machine.start();
+    machine.wait_for(|status| status.state == MemberState::Member).await;
+    machine
+}
+
+#[tokio::test]
+async fn partitioned_machine_begins_nothing_and_continues_its_step() {
+    let Some(broker) = broker("partitioned_machine_begins_nothing_and_continues_its_step", "") else {
+        return;
+    };
+    let a = Machine::executor("a", &broker, 1).await;
+    let relay = Relay::start(&broker, Duration::ZERO).await;
+    let b = executor_behind(&relay, Machine::new("b", &broker, SHORT)).await;
+    let run = TestRun::start_waiting(&a, "on: b").await;
+    run.wait_for_effects(1).await;
+    relay.cut();
+    b.wait_for(|status| status.state == MemberState::Suspended).await;
+    run.wait_for(1, is_in_doubt).await;
+    let second =
+        TestRun::start_as("r-2", &a, "  - {id: s, node: sh, input: 'echo x >> DIR/log', on: b}\n").await;
+    eventually("the run has an owner", async || second.state().await.owner.is_some()).await;
+    assert_eq!(second.effects(), 0);
+    relay.mend();
+    b.wait_for(|status| status.state == MemberState::Member && status.problem.is_none()).await;
+    run.wait_for(1, |attempt| matches!(attempt.state, AttemptState::Started { .. })).await;
+    run.let_go();
+    for run in [&run, &second] {
+        assert_eq!(run.follow().await.outcome, Some(RunOutcome::Completed));
+        assert_eq!((run.effects(), run.attempt(2).await), (1, None));
+    }
+}
+
+#[tokio::test]
+async fn partitioned_owner_is_replaced() {
+    let Some(broker) = broker("partitioned_owner_is_replaced", "") else { return };
+    let relay = Relay::start(&broker, Duration::ZERO).await;
+    let a = executor_behind(&relay, Machine::new("a", &broker, SHORT)).await;
+    let run = TestRun::start(
+        &a,
+        "  - {id: s, node: sh, on: b, input: 'echo x >> DIR/log; until test -e DIR/go; do sleep 0.05; done'}\n\
+         \x20 - {id: t, node: sh, on: b, depends_on: [s], input: 'echo x >> DIR/log'}\n",
+    )
+    .await;
+    eventually("a owns the run", async || run.state().await.owner.is_some()).await;
+    let b = Machine::executor("b", &broker, 1).await;
+    run.wait_for_effects(1).await;
+    relay.cut();
+    // Another connection than that of the machine that is cut off.
+    let runs = b.runs().await;
+    let owner = async || runs.get(&run.id).await.unwrap().owner.map(|owner| owner.machine);
+    eventually("b owns the run", async || owner().await == Some(b.id())).await;
+    run.let_go();
+    run.wait_for_effects(2).await;
+    relay.mend();
+    a.wait_for(|status| status.state == MemberState::Member).await;
+    let state = run.follow().await;
+    assert_eq!((state.outcome, run.effects()), (Some(RunOutcome::Completed), 2));
+    assert!(state.steps.values().all(|step| step.attempts.len() == 1));
+}
+
+/// Returns the settings of a broker that reads its users from `auth.conf` in a folder.
+fn settings_in(folder: &Path) -> String {
+    // The broker looks for it next to its own configuration, which is in a sibling of the folder.
+    format!("include '../{}/auth.conf'", folder.file_name().unwrap().to_str().unwrap())
+}
+
+fn credentials(machine: &mut Machine, password: &str) {
+    let file = machine.file("credentials.toml");
+    write(&file, &format!("type = \"password\"\nuser = \"ann\"\npassword = \"{password}\"\n"), 0o600);
+    machine.config.credentials = Some(file);
+}
+
+#[tokio::test]
+async fn revoked_credentials_suspend_a_member_until_it_has_new_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let allow = |password: &str| {
+        fs::write(
+            folder.path().join("auth.conf"),
+            format!("authorization {{ user: ann, password: {password} }}"),
+        )
+        .unwrap();
+    };
+    allow("first");
+    let test = "revoked_credentials_suspend_a_member_until_it_has_new_ones";
+    let Some(mut broker) = broker(test, &settings_in(folder.path())) else { return };
+    let mut a = Machine::new("a", &broker, SHORT);
+    credentials(&mut a, "first");
+    a.membership.join(&a.config, CREATE).await.unwrap();
+    a.start();
+    a.wait_for(|status| status.state == MemberState::Member).await;
+    allow("second");
+    broker.restart();
+    let revoked =
+        a.wait_for(|status| status.state == MemberState::Suspended && status.problem.is_some()).await;
+    assert!(!revoked.problem.unwrap().contains("first"));
+    let error = a.membership.status().await.unwrap().members.unwrap_err();
+    assert_eq!(error.kind(), nerve_types::ErrorKind::Authentication);
+    // Its server follows the file.
+    credentials(&mut a, "second");
+    let back = a.wait_for(|status| status.state == MemberState::Member && status.problem.is_none()).await;
+    assert_eq!((back.boot, back.machine_id), (2, revoked.machine_id));
+}
+
+#[tokio::test]
+async fn refused_records_are_shown_until_the_broker_accepts_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let allow = |permissions: &str| {
+        let user = format!("authorization {{ users = [{{ user: ann, password: p{permissions} }}] }}");
+        fs::write(folder.path().join("auth.conf"), user).unwrap();
+    };
+    allow("");
+    let test = "refused_records_are_shown_until_the_broker_accepts_them";
+    let Some(mut broker) = broker(test, &settings_in(folder.path())) else { return };
+    let mut a = Machine::new("a", &broker, SHORT);
+    credentials(&mut a, "p");
+    a.config.slots = 1;
+    a.membership.join(&a.config, CREATE).await.unwrap();
+    a.start();
+    a.wait_for(|status| status.state == MemberState::Member).await;
+    let run = TestRun::start_waiting(&a, "on: a").await;
+    run.wait_for_effects(1).await;
+    allow(", permissions: { publish: { deny: \"nerve.team.journal.*\" } }");
+    broker.restart();
+    a.wait_for(|status| status.state == MemberState::Member && status.problem.is_none()).await;
+    run.let_go();
+    a.wait_for(|status| {
+        let problem = status.problem.as_ref();
+        status.state == MemberState::Member && problem.is_some_and(|problem| problem.contains("'r-1'"))
+    })
+    .await;
+    allow("");
+    broker.restart();
+    let state = run.follow().await;
+    assert_eq!((state.outcome, run.effects()), (Some(RunOutcome::Completed), 1));
+    a.wait_for(|status| status.problem.is_none()).await;
+}
+
+#[tokio::test]
+async fn run_of_a_broker_that_lost_its_disk_is_reported_and_not_repeated() {
+    let test = "run_of_a_broker_that_lost_its_disk_is_reported_and_not_repeated";
+    let Some(mut broker) = broker(test, "") else { return };
+    let a = Machine::executor("a", &broker, 1).await;
+    let b = Machine::executor("b", &broker, 1).await;
+    let run = TestRun::start_waiting(&a, "on: b").await;
+    run.wait_for_effects(1).await;
+    broker.lose_disk();
+    broker.restart();
+    a.wait_for(|status| status.state == MemberState::Suspended).await;
+    assert_eq!(a.membership.leave().await, Ok(true));
+    a.membership.join(&a.config, CREATE).await.unwrap();
+    b.wait_for(|status| status.state == MemberState::Member).await;
+    run.let_go();
+    b.wait_for(|status| status.problem.as_ref().is_some_and(|problem| problem.contains("'r-1'"))).await;
+    let gone = a.runs().await.get(&RunId::new("r-1").unwrap()).await;
+    assert!(matches!(gone, Err(MemberError::NoRun(_))), "{gone:?}");
+    assert_eq!(run.effects(), 1);
+}
+
+#[tokio::test]
+async fn copy_of_a_machine_executes_nothing() {
+    let Some(broker) = broker("copy_of_a_machine_executes_nothing", "") else { return };
+    let a = Machine::executor("a", &broker, 1).await;
+    let mut copy = Machine::new("copy", &broker, SHORT);
+    copy.copy_identity(&a);
+    copy.config.slots = 1;
+    copy.membership.join(&copy.config, nerve_member::Creation::Refuse).await.unwrap();
+    copy.start();
+    let conflict = copy.wait_for(|status| status.state == MemberState::IdentityConflict).await;
+    let run = TestRun::start(&a, "  - {id: s, node: sh, input: 'echo x >> DIR/log'}\n").await;
+    let state = run.follow().await;
+    assert_eq!((state.outcome, run.effects()), (Some(RunOutcome::Completed), 1));
+    let by = state.attempt(&step("s"), 1).unwrap().starter().unwrap();
+    assert_eq!((by.machine, by.boot, conflict.boot), (a.id(), 1, 2));
+}
 
 #[tokio::test]
 async fn member_reports_a_lost_broker_and_comes_back() {

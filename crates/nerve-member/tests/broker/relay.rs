@@ -52,6 +52,11 @@ impl Relay {
     pub(crate) fn cut(&self) {
         self.is_cut.send_replace(true);
     }
+
+    /// Ends the interruption. What was sent meanwhile arrives, as TCP sends it again.
+    pub(crate) fn mend(&self) {
+        self.is_cut.send_replace(false);
+    }
 }
 
 impl Drop for Relay {
