@@ -1,9 +1,11 @@
 //! Attempts to join that are refused: the error has a hint, and nothing is saved.
 
+use nerve_cluster::journal::RunOutcome;
 use nerve_member::{Creation, MemberError};
 use nerve_types::ErrorKind;
 
 use crate::harness::{CREATE, Machine, SHORT, broker, write};
+use crate::runs::TestRun;
 
 async fn refuse(machine: &Machine, creation: Creation) -> MemberError {
     let error = machine.membership.join(&machine.config, creation).await.unwrap_err();
@@ -57,21 +59,17 @@ async fn taken_name_is_an_error() {
 
 #[tokio::test]
 async fn documented_permissions_suffice_for_a_member() {
-    let settings = r#"authorization { users = [
-        { user: admin, password: a },
-        { user: build, password: b, permissions: {
-          publish: ["nerve.team.>", "$JS.API.STREAM.INFO.nerve-team-leases",
-                    "$JS.API.STREAM.INFO.nerve-team-journals",
-                    "$JS.API.STREAM.MSG.GET.nerve-team-leases", "$JS.API.DIRECT.GET.nerve-team-leases"],
-          subscribe: ["_INBOX.>"] } }
-    ] }"#;
-    let Some(broker) = broker("documented_permissions_suffice_for_a_member", settings) else { return };
+    let page = include_str!("../../../../docs/cluster.md");
+    let (_, block) = page.split_once("```text\nauthorization").unwrap();
+    let settings = format!("authorization{}", block.split("```").next().unwrap());
+    let settings = settings.replacen('…', "a", 1).replacen('…', "b", 1);
+    let Some(broker) = broker("documented_permissions_suffice_for_a_member", &settings) else { return };
     let machine = |name: &str, user: &str, password: &str| {
         let mut machine = Machine::new(name, &broker, SHORT);
         let file = machine.file("credentials.toml");
         let text = format!("type = \"password\"\nuser = \"{user}\"\npassword = \"{password}\"\n");
         write(&file, &text, 0o600);
-        machine.config.credentials = Some(file);
+        (machine.config.credentials, machine.config.slots) = (Some(file), 1);
         machine
     };
     let (admin, mut member) = (machine("hub", "admin", "a"), machine("build", "build", "b"));
@@ -81,6 +79,9 @@ async fn documented_permissions_suffice_for_a_member() {
     member.membership.join(&member.config, Creation::Refuse).await.unwrap();
     member.start();
     member.wait_for_members(&[("build", 1)]).await;
+    let run = TestRun::start(&member, "  - {id: s, node: sh, input: 'echo x >> DIR/log'}\n").await;
+    assert_eq!(run.follow().await.outcome, Some(RunOutcome::Completed));
+    member.membership.set_drained(None, true).await.unwrap();
     assert!(member.status().await.unwrap().problem.is_none());
     member.stop().await;
 }
