@@ -13,7 +13,7 @@ use nerve_node::factory::FactoryConfig;
 use nerve_server::paths::ServerPaths;
 use serde_json::{Value, json};
 
-use super::programs::{find_program, read_version};
+use super::programs::{find_program, known_agents, read_version};
 use crate::exit::{FAILED, Failure};
 use crate::out;
 
@@ -21,22 +21,15 @@ use crate::out;
 const NOTE: &str = "starting each agent found in PATH once, in an empty folder, with your own HOME and settings; \
                     typing nothing, answering no dialog, sending no model request";
 
-/// The agents with built-in profiles, with arguments that prevent leftover processes: Codex would leave a daemon
-/// behind. Versions that reject the arguments are started without them.
-const AGENTS: [(&str, &[&str]); 8] = [
-    ("claude", &[]),
-    ("codex", &["--no-daemon"]),
-    ("gemini", &[]),
-    ("opencode", &[]),
-    ("kilo", &[]),
-    ("pi", &[]),
-    ("qwen", &[]),
-    ("copilot", &[]),
-];
+/// Returns arguments that prevent leftover processes: Codex would leave a daemon behind. Versions that reject the arguments
+/// are started without them.
+fn arguments_of(agent: &str) -> &'static [&'static str] {
+    if agent == "codex" { &["--no-daemon"] } else { &[] }
+}
 
 /// Result of one agent.
 struct AgentResult {
-    name: &'static str,
+    name: String,
     program: PathBuf,
     version: Option<String>,
     profile: String,
@@ -53,14 +46,14 @@ struct AgentResult {
 pub(super) async fn run(as_json: bool, limit: Duration) -> Result<()> {
     out::note(NOTE);
     let mut results = Vec::new();
-    for (name, arguments) in AGENTS {
-        if let Some(program) = find_program(name, std::env::var_os("PATH").as_deref()) {
-            let attempt = try_agent(name, program, arguments, limit);
+    for (name, _) in known_agents() {
+        if let Some(program) = find_program(&name, std::env::var_os("PATH").as_deref()) {
+            let attempt = try_agent(&name, program, arguments_of(&name), limit);
             results.push(out::progress(&format!("starting {name}"), attempt).await?);
         }
     }
     let failed: Vec<&str> =
-        results.iter().filter(|result| !result.is_driven).map(|result| result.name).collect();
+        results.iter().filter(|result| !result.is_driven).map(|result| result.name.as_str()).collect();
     if as_json {
         let list: Vec<Value> = results.iter().map(as_value).collect();
         out::json(&json!({ "ok": failed.is_empty(), "note": NOTE, "agents": list }))?;
@@ -87,7 +80,7 @@ fn print(results: &[AgentResult]) -> Result<()> {
             Some(dialog) => format!("{}: {dialog}", agent.state),
             None => agent.state.clone(),
         };
-        let (name, duration) = (agent.name, agent.duration.as_secs_f64());
+        let (name, duration) = (&agent.name, agent.duration.as_secs_f64());
         out::line(format_args!(
             "{mark} {name:<10} {state:<20} {duration:>5.1} s   {version}, profile {}",
             agent.profile
@@ -111,12 +104,7 @@ fn as_value(agent: &AgentResult) -> Value {
 }
 
 /// Starts one agent. Repeats without the arguments if it stops immediately.
-async fn try_agent(
-    name: &'static str,
-    program: PathBuf,
-    arguments: &[&str],
-    limit: Duration,
-) -> Result<AgentResult> {
+async fn try_agent(name: &str, program: PathBuf, arguments: &[&str], limit: Duration) -> Result<AgentResult> {
     let version = read_version(&program).await;
     let result = start_agent(name, &program, arguments, limit).await?;
     let result = match result.state.as_str() {
@@ -126,12 +114,7 @@ async fn try_agent(
     Ok(AgentResult { version, ..result })
 }
 
-async fn start_agent(
-    name: &'static str,
-    program: &Path,
-    arguments: &[&str],
-    limit: Duration,
-) -> Result<AgentResult> {
+async fn start_agent(name: &str, program: &Path, arguments: &[&str], limit: Duration) -> Result<AgentResult> {
     let folder =
         tempfile::Builder::new().prefix("nerve-doctor-").tempdir().context("cannot create a folder")?;
     let engine = Engine::new(EngineConfig {
@@ -167,7 +150,7 @@ async fn start_agent(
     engine.shut_down(false).await;
     let outcome = outcome?;
     let result = AgentResult {
-        name,
+        name: name.to_string(),
         program: program.to_path_buf(),
         version: None,
         profile: "?".to_string(),

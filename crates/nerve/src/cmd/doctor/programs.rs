@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use nerve_agent::profile::Profiles;
 use nerve_host::backend::PaneError;
 use nerve_mux::tmux::Tmux;
 
@@ -16,21 +17,24 @@ use crate::out;
 /// Time limit for a program to print its version.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Programs to look for, with the command that installs them.
-const PROGRAMS: [(&str, &str); 6] = [
-    ("claude", "npm install -g @anthropic-ai/claude-code"),
-    ("codex", "npm install -g @openai/codex"),
-    ("gemini", "npm install -g @google/gemini-cli"),
-    ("opencode", "npm install -g opencode-ai"),
-    ("git", "apt-get install git"),
-    ("bash", "apt-get install bash"),
-];
+/// Debian packages to look for, whose programs have the same name.
+const DEBIAN_PACKAGES: [&str; 2] = ["git", "bash"];
 
-/// Checks that programs are installed, and reads their versions.
+/// Returns the names of the agents with built-in profiles, and their npm packages.
+pub(super) fn known_agents() -> Vec<(String, String)> {
+    let profiles = Profiles::builtin();
+    let package = |name: &str| profiles.get(name)?.versions.as_ref()?.package.clone();
+    profiles.names().into_iter().filter_map(|name| Some((name.to_string(), package(name)?))).collect()
+}
+
+/// Checks that agents and other programs are installed, and reads their versions.
 pub(super) async fn check_programs() -> Vec<Check> {
-    let jobs = PROGRAMS.map(|(name, install)| {
+    let agents = known_agents();
+    let agents = agents.into_iter().map(|(name, package)| (name, format!("npm install -g {package}")));
+    let others = DEBIAN_PACKAGES.map(|name| (name.to_string(), format!("apt-get install {name}")));
+    let jobs = agents.chain(others).map(|(name, install)| {
         tokio::spawn(async move {
-            let path = find_program(name, std::env::var_os("PATH").as_deref());
+            let path = find_program(&name, std::env::var_os("PATH").as_deref());
             let result = match path {
                 Some(path) => {
                     let version = read_version(&path).await.unwrap_or("version unknown".to_string());
@@ -38,10 +42,12 @@ pub(super) async fn check_programs() -> Vec<Check> {
                 }
                 None => Err("not found".to_string()),
             };
-            let check = Check::new(name, result).hint(install);
+            let check = Check::new(&name, result).hint(&install);
             if name == "bash" { check.essential() } else { check }
         })
     });
+    // All run at once.
+    let jobs: Vec<_> = jobs.collect();
     let mut checks = Vec::new();
     for check in jobs {
         checks.extend(check.await);
