@@ -7,10 +7,10 @@ use nerve_cluster::journal::RunOutcome;
 use nerve_cluster::{RunId, RunState};
 use nerve_commands::failure::{FAILED, Failure, INTERRUPTED, USAGE};
 use nerve_commands::graph_file::input;
+use nerve_commands::{clock, out};
 use nerve_graph::file::GraphFile;
 use nerve_graph::journal::new_run_id;
 use nerve_member::{ClusterRuns, RunPlan};
-use nerve_repl::{clock, out};
 use nerve_server::paths::ServerPaths;
 use serde_json::{Value, json};
 
