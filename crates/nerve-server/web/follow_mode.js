@@ -46,6 +46,8 @@ export class FollowMode {
     if (this.#isAtEnd) {
       this.button.hidden = true;
       this.#scroller.scrollTop = this.#scroller.scrollHeight;
+      // The browser may report this scroll together with the reader's next one.
+      this.#lastTop = this.#scroller.scrollTop;
     }
   }
 

@@ -105,6 +105,36 @@ const steps = {
     expect(seen, [1, false, "current", true, "failed", false, 3, "current", true], "what was seen");
   },
 
+  async "a reader who leaves the end within a frame stays in place"(page) {
+    const seen = await withModule(page, "follow_mode.js", async ({ FollowMode }) => {
+      const [scroller, content] = [document.createElement("div"), document.createElement("div")];
+      Object.assign(scroller.style, { height: "100px", overflow: "auto" });
+      content.style.height = "2000px";
+      scroller.append(content);
+      document.body.append(scroller);
+      const follow = new FollowMode(scroller, content, "summary");
+      const frames = async () => {
+        for (let count = 0; count < 3; count += 1) {
+          await new Promise((resolve) => requestAnimationFrame(resolve));
+        }
+        return scroller.scrollTop;
+      };
+      const seen = [await frames()];
+      scroller.scrollTop = 300;
+      seen.push(await frames());
+      // To the end and back, which the browser reports once.
+      follow.followEnd();
+      scroller.scrollTop = 300;
+      await frames();
+      content.style.height = "2500px";
+      seen.push(await frames());
+      follow.close();
+      scroller.remove();
+      return seen;
+    });
+    expect(seen, [1900, 300, 300], "positions");
+  },
+
   async "a reply about a node that is not shown any more changes nothing"(page) {
     nerve("new", "other", "-c", "bash --norc");
     await waitForText(page, "other\\s+ready");
