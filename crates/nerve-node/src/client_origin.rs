@@ -7,7 +7,7 @@ use std::sync::Arc;
 pub struct ClientOrigin {
     /// Transport of its connection: `unix`, `tcp`, `http`, `websocket`; `process` for a request of this process.
     pub transport: &'static str,
-    /// User and process of a local client, address of another one.
+    /// User and process of a local client, address of another one, with the web session of a browser.
     pub client: Arc<str>,
 }
 
