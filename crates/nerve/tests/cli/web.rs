@@ -118,7 +118,7 @@ pub(crate) fn run_in_browser_with(home: &Home, test: &str, script: &str, variabl
     let Some(mut command) = browser_script(&home.hermetic, test, &script, link.trim()) else { return };
     command.env("NERVE_PROGRAM", NERVE).envs(variables.iter().copied());
     // The script starts a browser and opens many pages.
-    let done = assert_cmd::Command::from_std(command).timeout(2 * DEADLINE).output().unwrap();
+    let done = assert_cmd::Command::from_std(command).timeout(5 * DEADLINE / 2).output().unwrap();
     let done = CommandOutput::new(&done);
     assert_eq!(done.code, 0, "{done:?}");
 }

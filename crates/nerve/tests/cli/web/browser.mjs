@@ -14,7 +14,7 @@ export const DEADLINE = 30000;
 const STEADY = ".choices:not(.unsteady) button:enabled";
 
 /** Time after which the browser is ended, in milliseconds: less than the test waits for this script. */
-const LIMIT = 110000;
+const LIMIT = 140000;
 
 const problems = [];
 export const browser = await puppeteer.launch({
