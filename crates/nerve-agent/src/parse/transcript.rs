@@ -12,8 +12,8 @@ mod turn_list;
 mod usage;
 
 pub use super::transcript_turn::TranscriptTurn;
-pub(super) use cut::PathRewriter;
 pub use cut::{CutError, TranscriptCut, cut, cut_at, turns};
+pub(super) use cut::{PathRewriter, is_after};
 pub(crate) use decoder::ClaudeDecoder;
 pub(super) use turn_list::turn_list;
 pub(super) use usage::read_usage;

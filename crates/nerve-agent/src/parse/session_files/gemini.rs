@@ -6,8 +6,7 @@ use std::path::Path;
 use nerve_types::TsNs;
 use serde_json::Value;
 
-use super::{SessionFileError, is_after};
-use crate::parse::transcript::{PathRewriter, TranscriptCut};
+use crate::parse::transcript::{CutError, PathRewriter, TranscriptCut, is_after};
 
 /// Marks the context that Gemini CLI inserts before the first prompt.
 const CONTEXT: &str = "<session_context>";
@@ -16,12 +15,12 @@ const CONTEXT: &str = "<session_context>";
 /// continues in another folder. A truncated last line is still being written and is left out.
 ///
 /// # Errors
-/// [`SessionFileError`].
+/// [`CutError::Malformed`], [`CutError::Unknown`].
 pub fn cut_gemini(
     text: &str,
     at: Option<TsNs>,
     moved: Option<(&Path, &Path)>,
-) -> Result<TranscriptCut, SessionFileError> {
+) -> Result<TranscriptCut, CutError> {
     let moved = moved.and_then(|(from, to)| PathRewriter::new(from, to));
     let mut cut = TranscriptCut { text: String::new(), turns: 0, total_turns: 0 };
     let mut prompts = Prompts::default();
@@ -32,10 +31,10 @@ pub fn cut_gemini(
         let line = match serde_json::from_str::<Value>(row) {
             Ok(line) if line.is_object() => line,
             Err(_) if rows.peek().is_none() && !text.ends_with('\n') => break,
-            _ => return Err(SessionFileError::Malformed { line: index + 1 }),
+            _ => return Err(CutError::Malformed { line: index + 1 }),
         };
         if is_head && !line["sessionId"].is_string() {
-            return Err(SessionFileError::Unknown);
+            return Err(CutError::Unknown);
         }
         is_head = false;
         if !is_past_cut && entry_time(&line).is_some_and(|ms| is_after(ms, at)) {
@@ -50,7 +49,7 @@ pub fn cut_gemini(
         }
     }
     if is_head {
-        return Err(SessionFileError::Unknown);
+        return Err(CutError::Unknown);
     }
     cut.total_turns = prompts.count();
     if !is_past_cut {
@@ -159,10 +158,10 @@ mod tests {
 
     #[test]
     fn malformed_line_is_an_error_unless_incomplete() {
-        assert_eq!(cut_gemini("", None, None), Err(SessionFileError::Unknown));
-        assert_eq!(cut_gemini("{}\n", None, None), Err(SessionFileError::Unknown));
+        assert_eq!(cut_gemini("", None, None), Err(CutError::Unknown));
+        assert_eq!(cut_gemini("{}\n", None, None), Err(CutError::Unknown));
         let broken = CHAT.replace(r#"{"id":"2""#, "id");
-        assert_eq!(cut_gemini(&broken, None, None), Err(SessionFileError::Malformed { line: 4 }));
+        assert_eq!(cut_gemini(&broken, None, None), Err(CutError::Malformed { line: 4 }));
         let cut = cut_gemini(&format!("{CHAT}{{\"id\":"), None, None).unwrap();
         assert_eq!(cut.text, CHAT);
     }

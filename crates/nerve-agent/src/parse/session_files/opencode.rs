@@ -7,8 +7,7 @@ use std::path::Path;
 use nerve_types::TsNs;
 use serde_json::Value;
 
-use super::{SessionFileError, is_after};
-use crate::parse::transcript::PathRewriter;
+use crate::parse::transcript::{CutError, PathRewriter, is_after};
 
 /// Characters of an id that encode its kind and time and define the order of ids.
 const TIME: usize = 16;
@@ -42,15 +41,11 @@ pub struct CutSession {
 /// a model.
 ///
 /// # Errors
-/// [`SessionFileError::Unknown`].
-pub fn cut_opencode(
-    export: &str,
-    at: Option<TsNs>,
-    new: NewSession<'_>,
-) -> Result<CutSession, SessionFileError> {
-    let mut whole: Value = serde_json::from_str(export).map_err(|_| SessionFileError::Unknown)?;
-    let id = whole["info"]["id"].as_str().ok_or(SessionFileError::Unknown)?.to_string();
-    let messages = whole["messages"].as_array().ok_or(SessionFileError::Unknown)?;
+/// [`CutError::Unknown`].
+pub fn cut_opencode(export: &str, at: Option<TsNs>, new: NewSession<'_>) -> Result<CutSession, CutError> {
+    let mut whole: Value = serde_json::from_str(export).map_err(|_| CutError::Unknown)?;
+    let id = whole["info"]["id"].as_str().ok_or(CutError::Unknown)?.to_string();
+    let messages = whole["messages"].as_array().ok_or(CutError::Unknown)?;
     let total_turns = prompts(messages);
     let end = messages.iter().position(|message| is_after_cut(message, at)).unwrap_or(messages.len());
     let lines_to_keep = messages[..end].to_vec();
@@ -92,7 +87,7 @@ pub fn cut_opencode(
         }
     }
     let mut info = rewritten(&whole["info"]);
-    info["directory"] = Value::from(new.cwd.to_str().ok_or(SessionFileError::Unknown)?);
+    info["directory"] = Value::from(new.cwd.to_str().ok_or(CutError::Unknown)?);
     let text = serde_json::json!({ "info": info, "messages": messages }).to_string();
     Ok(CutSession { text, id, turns, total_turns })
 }
@@ -232,7 +227,7 @@ mod tests {
     fn invalid_export_is_an_error() {
         let new = NewSession { salt: "s", cwd: Path::new("/n"), moved: None };
         for text in ["", "[]", r#"{"info":{}}"#, r#"{"info":{"id":"ses_1"}}"#] {
-            assert_eq!(cut_opencode(text, None, new), Err(SessionFileError::Unknown), "{text}");
+            assert_eq!(cut_opencode(text, None, new), Err(CutError::Unknown), "{text}");
         }
     }
 }

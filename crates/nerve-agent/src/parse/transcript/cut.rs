@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{Line, user_text};
 
-/// Reason why a transcript cannot be cut.
+/// Reason why a session file cannot be cut.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CutError {
     /// A line is not a JSON object with a type.
@@ -90,8 +90,7 @@ pub fn cut_at(
     let is_after_cut = |line: &Line| {
         let time = line.timestamp.as_deref().and_then(|time| time.parse::<jiff::Timestamp>().ok());
         let is_main = line.uuid.is_some() && !line.is_sidechain();
-        let ms = |at: TsNs| i128::from(at.0 / 1_000_000);
-        is_main && at.zip(time).is_some_and(|(at, time)| i128::from(time.as_millisecond()) > ms(at))
+        is_main && time.is_some_and(|time| is_after(time.as_millisecond(), at))
     };
     let mut lines = whole.lines;
     let end = lines.iter().position(|(_, line)| is_after_cut(line)).unwrap_or(lines.len());
@@ -115,6 +114,11 @@ pub fn cut_at(
         cut.text.push('\n');
     }
     Ok(cut)
+}
+
+/// Returns true if `ms` is after `at`. Agents record milliseconds, so the whole millisecond of `at` is included.
+pub(in crate::parse) fn is_after(ms: i64, at: Option<TsNs>) -> bool {
+    at.is_some_and(|at| i128::from(ms) > i128::from(at.0 / 1_000_000))
 }
 
 /// Returns the text without an incomplete last line, which is still being written.
