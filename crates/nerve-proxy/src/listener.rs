@@ -23,7 +23,8 @@ use crate::body::{self, DynBody};
 use crate::config::Provider;
 use crate::connection::{self, Connection};
 use crate::network_body::NetworkBody;
-use crate::request_log::{Outcome, RequestLog};
+use crate::report::CallOutcome;
+use crate::request_log::RequestLog;
 use crate::state::ProxyState;
 use crate::{headers, openai, passthrough};
 
@@ -188,6 +189,6 @@ async fn answer(
 
 fn error_response(error: &ApiError, mut request_log: RequestLog) -> Response<DynBody> {
     request_log.record_status(error.status);
-    request_log.outcome = Outcome::Refused(error.message.clone());
+    request_log.record_outcome(CallOutcome::Refused, Some(&error.message));
     body::error_response(error)
 }

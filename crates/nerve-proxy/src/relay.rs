@@ -10,7 +10,8 @@ use tokio::time::{Instant, Sleep};
 
 use crate::body::{BodyError, DynBody};
 use crate::headers;
-use crate::request_log::{Outcome, RequestLog};
+use crate::report::CallOutcome;
+use crate::request_log::RequestLog;
 use crate::usage::UsageReader;
 
 /// A response body that reports to the log and the budget. If the upstream fails, it ends with an error, so that the
@@ -35,24 +36,24 @@ impl Relay {
         let mut relay = Relay { body, request_log, reader, timeout, idle_timer, is_finished: false };
         // A response without a body is never polled.
         if relay.body.is_end_stream() {
-            relay.finish(Outcome::Whole);
+            relay.finish(CallOutcome::Whole, None);
         }
         relay
     }
 
-    fn finish(&mut self, mut outcome: Outcome) {
+    fn finish(&mut self, outcome: CallOutcome, error: Option<&str>) {
         if std::mem::replace(&mut self.is_finished, true) {
             return;
         }
-        if outcome == Outcome::Whole {
+        if outcome == CallOutcome::Whole {
             self.reader.finish();
         }
         self.record_usage();
         // A complete stream may still report an error.
-        if let Some(error) = self.reader.error() {
-            outcome = Outcome::Broken(error.to_string());
+        match self.reader.error() {
+            Some(error) => self.request_log.record_outcome(CallOutcome::Broken, Some(error)),
+            None => self.request_log.record_outcome(outcome, error),
         }
-        self.request_log.outcome = outcome;
         self.request_log.finish();
     }
 
@@ -61,7 +62,7 @@ impl Relay {
     }
 
     fn fail(&mut self, error: BodyError) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        self.finish(Outcome::Broken(error_chain(&*error)));
+        self.finish(CallOutcome::Broken, Some(&error_chain(&*error)));
         Poll::Ready(Some(Err(error)))
     }
 }
@@ -88,13 +89,13 @@ impl Body for Relay {
                 // Clients do not wait for the end of the body after the last event, so the totals must be updated
                 // before they see it.
                 if this.body.is_end_stream() || this.reader.has_stopped() {
-                    this.finish(Outcome::Whole);
+                    this.finish(CallOutcome::Whole, None);
                 }
                 Poll::Ready(Some(Ok(frame)))
             }
             Poll::Ready(Some(Err(error))) => this.fail(error),
             Poll::Ready(None) => {
-                this.finish(Outcome::Whole);
+                this.finish(CallOutcome::Whole, None);
                 Poll::Ready(None)
             }
             Poll::Pending => match this.idle_timer.as_mut().poll(context) {

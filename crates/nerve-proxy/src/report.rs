@@ -62,7 +62,7 @@ pub struct CallReport {
     pub span: tracing::Span,
 }
 
-/// Outcome of a request, as a public value without the error text.
+/// Outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum CallOutcome {

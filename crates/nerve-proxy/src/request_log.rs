@@ -21,31 +21,6 @@ const MAX_NAME: usize = 200;
 /// Maximum length of an error in the log, in characters.
 const MAX_ERROR: usize = 4000;
 
-/// Outcome of a request, with the error text. [`CallOutcome`] is its public form.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// The client received the whole response.
-    Whole,
-    /// The proxy answered with its own error.
-    Refused(String),
-    /// The upstream failed in the middle of its response.
-    Broken(String),
-    /// The client disconnected.
-    ClientGone,
-}
-
-impl Outcome {
-    /// Returns the public outcome and the error text.
-    fn to_report(&self) -> (CallOutcome, Option<&str>) {
-        match self {
-            Outcome::Whole => (CallOutcome::Whole, None),
-            Outcome::Refused(why) => (CallOutcome::Refused, Some(why)),
-            Outcome::Broken(why) => (CallOutcome::Broken, Some(why)),
-            Outcome::ClientGone => (CallOutcome::ClientGone, None),
-        }
-    }
-}
-
 /// A request in flight. When it ends, at the latest on drop, it is reported to the log and the callback.
 #[derive(Debug)]
 pub(crate) struct RequestLog {
@@ -53,9 +28,8 @@ pub(crate) struct RequestLog {
     started: Instant,
     /// Keys that the client sent.
     client_secrets: Vec<Secret>,
-    /// The report as far as it is known. Outcome, error and duration are set at the end.
+    /// The report as far as it is known. The duration is set at the end.
     report: CallReport,
-    pub(crate) outcome: Outcome,
     /// The beginning of the response's body, if bodies are logged.
     body: Vec<u8>,
     /// Reservation of the request's body.
@@ -105,7 +79,6 @@ impl RequestLog {
             started: Instant::now(),
             client_secrets,
             report,
-            outcome: Outcome::ClientGone,
             body: Vec::new(),
             reservation: Reservation::default(),
             is_finished: false,
@@ -154,6 +127,12 @@ impl RequestLog {
         }
     }
 
+    /// Records how the request ends, and the error. Without a call, the client has disconnected.
+    pub(crate) fn record_outcome(&mut self, outcome: CallOutcome, error: Option<&str>) {
+        self.report.outcome = outcome;
+        self.report.error = error.map(|why| self.clean(why, MAX_ERROR));
+    }
+
     fn clean(&self, text: &str, max_chars: usize) -> String {
         log_entry::clean_text(text, max_chars, &self.secrets())
     }
@@ -175,10 +154,6 @@ impl RequestLog {
         if std::mem::replace(&mut self.is_finished, true) {
             return;
         }
-        let (outcome, error) = self.outcome.to_report();
-        let error = error.map(|why| self.clean(why, MAX_ERROR));
-        self.report.outcome = outcome;
-        self.report.error = error;
         self.report.took = self.started.elapsed();
         if let Some(on_call) = &self.state.config.on_call {
             on_call.notify(&self.report);
@@ -186,7 +161,7 @@ impl RequestLog {
         // The span ends now, unless the callback keeps a copy.
         self.report.span = tracing::Span::none();
         let Some(log) = &self.state.log else { return };
-        let is_whole = self.outcome == Outcome::Whole;
+        let is_whole = self.report.outcome == CallOutcome::Whole;
         let logged =
             (!self.body.is_empty()).then(|| log_entry::clean_body(&self.body, is_whole, &self.secrets()));
         log.add(&LogLine::reply(&self.report, logged));
