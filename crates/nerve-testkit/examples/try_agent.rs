@@ -4,8 +4,8 @@
 //! NERVE_TEST_AGENTS=…/node_modules/.bin cargo run -p nerve-testkit --example try_agent -- claude requests.jsonl
 //! ```
 //!
-//! The agent is `claude`, `claude-full-screen`, `codex`, `gemini`, `opencode`, `kilo`, `pi`, `qwen` or `copilot`. Its
-//! requests to the model are written to the file, one JSON object per line.
+//! The agent is `claude`, `claude-full-screen`, `codex`, `gemini`, `opencode`, `kilo`, `pi`, `qwen`, `copilot` or
+//! `kimi`. Its requests to the model are written to the file, one JSON object per line.
 
 use std::error::Error;
 use std::fs::File;
@@ -33,6 +33,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         "pi" => hermetic.pi(&url)?,
         "qwen" => hermetic.qwen(&url)?,
         "copilot" => hermetic.copilot(&cwd, &url)?,
+        "kimi" => hermetic.kimi(&cwd, &url)?,
         other => return Err(format!("no recipe for {other}").into()),
     };
     let mut command = tokio::process::Command::from(hermetic.recipe_command(&recipe, &cwd));

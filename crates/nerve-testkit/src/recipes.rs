@@ -5,6 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use nerve_types::text::hex;
+use ring::digest::{SHA256, digest};
 use serde_json::json;
 
 use crate::hermetic::{Hermetic, text};
@@ -36,8 +38,8 @@ pub fn agents_dir() -> PathBuf {
     }
 }
 
-/// Returns the program of a pinned agent (`claude`, `codex`, `gemini`, `opencode`, `kilo`, `pi`, `qwen`, `copilot`), if it
-/// is installed.
+/// Returns the program of a pinned agent (`claude`, `codex`, `gemini`, `opencode`, `kilo`, `pi`, `qwen`, `copilot`,
+/// `kimi`), if it is installed.
 pub fn find_agent(name: &str) -> Option<PathBuf> {
     // Only the directory is resolved, because agents depend on the name of their link.
     let program = agents_dir().canonicalize().ok()?.join(name);
@@ -250,6 +252,50 @@ impl Hermetic {
         ];
         Ok(recipe("copilot", &[], &env))
     }
+
+    /// Configures Kimi Code for `cwd`: folder trusted, no network except the model. It needs node 22, which is installed with
+    /// the agents.
+    ///
+    /// # Errors
+    /// Its settings cannot be written.
+    pub fn kimi(&self, cwd: &Path, base_url: &str) -> io::Result<AgentRecipe> {
+        let settings = [
+            r#"default_model = "fake""#,
+            "telemetry = false",
+            "[loop_control]",
+            "max_attempts_per_step = 2",
+            "[providers.fake]",
+            r#"type = "openai""#,
+            &format!(r#"base_url = "{base_url}/v1""#),
+            r#"api_key = "dummy""#,
+            "[models.fake]",
+            r#"provider = "fake""#,
+            r#"model = "fake-model""#,
+            "max_context_size = 128000",
+            "",
+        ];
+        self.write_home(".kimi-code/config.toml", &settings.join("\n"))?;
+        self.write_home(
+            ".kimi-code/tui.toml",
+            "disable_feedback_survey = true\n[upgrade]\nauto_install = false\n",
+        )?;
+        let folder = cwd.canonicalize()?;
+        let trust = json!({ "root": text(&folder), "trustedAt": 1 });
+        self.write_home(
+            &format!(".kimi-code/workspace-trust/{}", kimi_workspace(&folder)),
+            &trust.to_string(),
+        )?;
+        let path = path_with_node();
+        let env = [("KIMI_CODE_NO_AUTO_UPDATE", "1"), ("KIMI_DISABLE_TELEMETRY", "1"), ("PATH", &path)];
+        Ok(recipe("kimi", &[], &env))
+    }
+}
+
+/// Returns Kimi Code's name of a folder with a plain name.
+fn kimi_workspace(folder: &Path) -> String {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    let hash = hex(digest(&SHA256, folder.as_os_str().as_encoded_bytes()).as_ref());
+    format!("wd_{name}_{}", &hash[..12])
 }
 
 /// Returns settings that opencode and Kilo share: the scripted model as their only provider, and permissions on request.
@@ -328,8 +374,16 @@ mod tests {
         let copilot = hermetic.copilot(Path::new("/a/b"), "http://x").unwrap();
         assert!(copilot.env.contains(&("COPILOT_PROVIDER_BASE_URL".into(), "http://x/v1".into())));
         assert_eq!(json_of(&hermetic, ".copilot/config.json")["trustedFolders"], json!(["/a/b"]));
+        hermetic.kimi(&hermetic.work(), "http://x").unwrap();
+        let config = std::fs::read_to_string(hermetic.home().join(".kimi-code/config.toml")).unwrap();
+        assert!(config.contains("base_url = \"http://x/v1\""));
         let gemini = hermetic.gemini("http://x").unwrap();
         assert!(gemini.env.contains(&("GOOGLE_GEMINI_BASE_URL".into(), "http://x".into())));
+    }
+
+    #[test]
+    fn workspaces_of_kimi_have_their_names() {
+        assert_eq!(kimi_workspace(Path::new("/home/me/projects")), "wd_projects_53d41bb994cb");
     }
 
     #[test]
