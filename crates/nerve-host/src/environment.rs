@@ -29,12 +29,13 @@ const PROCESS_VARIABLES: [&str; 19] = [
 /// Prefixes of further such variables: nerve's own and those of terminal programs.
 const PROCESS_PREFIXES: [&str; 5] = ["NERVE_", "AH_", "WEZTERM_", "KITTY_", "VTE_"];
 /// Variables that locate the files of agents. They are stored with the node, so that a later server finds the node's conversation.
-const FILE_VARIABLES: [&str; 7] = [
+const FILE_VARIABLES: [&str; 8] = [
     "HOME",
     "CLAUDE_CONFIG_DIR",
     "CODEX_HOME",
     "PI_CODING_AGENT_DIR",
     "COPILOT_HOME",
+    "KIMI_CODE_HOME",
     "XDG_CONFIG_HOME",
     "XDG_DATA_HOME",
 ];

@@ -26,7 +26,7 @@ use crate::{machines, resources, tools};
 const MAX_CALLS: usize = 128;
 /// Instructions for the model.
 const INSTRUCTIONS: &str = "\
-nerve drives programs in terminals: AI agents (Claude Code, Codex, Gemini CLI, opencode, Kilo, pi, Qwen Code, GitHub Copilot CLI), \
+nerve drives programs in terminals: AI agents (Claude Code, Codex, Gemini CLI, opencode, Kilo, pi, Qwen Code, GitHub Copilot CLI, Kimi Code), \
 shells and REPLs. Each is a node. Start one with nerve_create_node, send prompts or commands with nerve_execute and get the complete \
 answer, look with nerve_read, end with nerve_stop_node. An error of type 'blocked' means that the agent asks something: answer with \
 nerve_answer. Several nodes can work at the same time: call nerve_execute for each. nerve_run_graph runs many steps in the order of \

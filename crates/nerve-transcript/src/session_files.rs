@@ -26,6 +26,8 @@ const STATUS_LIMIT: u64 = 1 << 20;
 const STATUS_TIMEOUT: Duration = Duration::from_millis(500);
 /// The file with the events of a conversation of GitHub Copilot CLI.
 const EVENTS: &str = "events.jsonl";
+/// The file with the events of a conversation of Kimi Code, in the conversation's folder.
+const WIRE: &str = "agents/main/wire.jsonl";
 /// Interval of reading an unfinished status file again.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// Maximum number of processes in the agent's process tree that are searched.
@@ -43,6 +45,8 @@ pub struct SessionFiles {
     pi: PathBuf,
     /// GitHub Copilot CLI's folder.
     copilot: PathBuf,
+    /// Kimi Code's folder.
+    kimi: PathBuf,
     /// Folder of programs' data (XDG Base Directory Specification).
     data: PathBuf,
 }
@@ -54,13 +58,14 @@ impl SessionFiles {
             env.get(name).map(PathBuf::from).or_else(|| std::env::var_os(name).map(PathBuf::from))
         };
         let home = env.get("HOME").map(PathBuf::from).or_else(std::env::home_dir)?;
-        let SessionFiles { home, claude, codex, pi, copilot, data } = SessionFiles::in_home(home);
+        let SessionFiles { home, claude, codex, pi, copilot, kimi, data } = SessionFiles::in_home(home);
         Some(SessionFiles {
             home,
             claude: var("CLAUDE_CONFIG_DIR").unwrap_or(claude),
             codex: var("CODEX_HOME").unwrap_or(codex),
             pi: var("PI_CODING_AGENT_DIR").unwrap_or(pi),
             copilot: var("COPILOT_HOME").unwrap_or(copilot),
+            kimi: var("KIMI_CODE_HOME").unwrap_or(kimi),
             data: var("XDG_DATA_HOME").filter(|path| path.is_absolute()).unwrap_or(data),
         })
     }
@@ -72,6 +77,7 @@ impl SessionFiles {
             codex: home.join(".codex"),
             pi: home.join(".pi/agent"),
             copilot: home.join(".copilot"),
+            kimi: home.join(".kimi-code"),
             data: home.join(".local/share"),
             home,
         }
@@ -145,6 +151,7 @@ impl SessionFiles {
             TranscriptKind::Pi => (self.pi.join("sessions"), has_chat),
             TranscriptKind::Qwen => (self.home.join(".qwen/projects"), has_chat),
             TranscriptKind::Copilot => (self.copilot_sessions(), has_chat),
+            TranscriptKind::Kimi => (self.kimi_sessions(), has_chat),
             TranscriptKind::Opencode | TranscriptKind::Kilo => return None,
         };
         folder.is_dir().then(has_file)
@@ -179,11 +186,15 @@ impl SessionFiles {
         kind.database_name().map(|name| self.data.join(name).join(format!("{name}.db")))
     }
 
-    /// Returns the file of a conversation of Gemini CLI, pi, Qwen Code or GitHub Copilot CLI; its first line has the id. For Gemini
-    /// CLI, its name contains the beginning of the id, and a conversation that was begun from a file has two: the messages are in the larger one.
+    /// Returns the file of a conversation of Gemini CLI, pi, Qwen Code, GitHub Copilot CLI or Kimi Code; its first line has the id,
+    /// or its folder the name. For Gemini CLI, its name contains the beginning of the id, and a conversation that was begun from a file has two: the messages are in the larger one.
     pub fn chat(&self, kind: TranscriptKind, id: &str) -> Option<PathBuf> {
         let (end, folders): (_, Vec<PathBuf>) = match kind {
             TranscriptKind::Copilot => (EVENTS.to_string(), vec![self.copilot_sessions().join(id)]),
+            TranscriptKind::Kimi => (
+                WIRE.to_string(),
+                entries(&self.kimi_sessions()).map(|workspace| wire_folder(&workspace.join(id))).collect(),
+            ),
             TranscriptKind::Gemini => (
                 format!("-{}.jsonl", id.get(..8)?),
                 self.projects().map(|project| project.join("chats")).collect(),
@@ -202,7 +213,8 @@ impl SessionFiles {
             .max_by_key(|path| fs::metadata(path).map_or(0, |meta| meta.len()))
     }
 
-    /// Returns the files of conversations of Gemini CLI, pi, Qwen Code or GitHub Copilot CLI in a folder that changed since a time.
+    /// Returns the files of conversations of Gemini CLI, pi, Qwen Code, GitHub Copilot CLI or Kimi Code in a folder that changed since a
+    /// time.
     pub fn chats_changed_in(&self, kind: TranscriptKind, cwd: &Path, since: TsNs) -> Vec<PathBuf> {
         let is_recent = |path: &PathBuf| modified(path).is_some_and(|at| at >= u128::from(since.0));
         self.chats_in(kind, cwd).filter(is_recent).filter(|path| is_chat_of(kind, path, cwd)).collect()
@@ -227,6 +239,39 @@ impl SessionFiles {
         folders
     }
 
+    /// Returns the folder with a folder for each workspace of Kimi Code.
+    fn kimi_sessions(&self) -> PathBuf {
+        self.kimi.join("sessions")
+    }
+
+    /// Returns the folders of Kimi Code's conversations in a working directory, which its list of workspaces names.
+    fn kimi_workspaces(&self, cwd: &Path) -> Vec<PathBuf> {
+        let list = read(&self.kimi.join("workspaces.json")).unwrap_or_default();
+        let list: Value = serde_json::from_str(&list).unwrap_or_default();
+        let workspaces = list["workspaces"].as_object().into_iter().flatten();
+        let is_here =
+            |workspace: &Value| workspace["root"].as_str().is_some_and(|root| Path::new(root) == cwd);
+        let here = workspaces.filter(|(_, workspace)| is_here(workspace));
+        here.map(|(name, _)| self.kimi_sessions().join(name)).collect()
+    }
+
+    /// Returns the folders in which Kimi Code writes a conversation, or the newest one in a working directory, and those in which it
+    /// creates them. They may not exist yet.
+    pub(crate) fn kimi_folders(&self, id: Option<&str>, cwd: &Path) -> Vec<PathBuf> {
+        let workspaces = self.kimi_workspaces(cwd);
+        let newest = |workspace: &PathBuf| entries(workspace).max_by_key(|folder| modified(folder));
+        let session = |workspace: &PathBuf| match id {
+            Some(id) => Some(workspace.join(id)),
+            None => newest(workspace),
+        };
+        let sessions = workspaces.iter().filter_map(session);
+        let levels = sessions.flat_map(|session| [wire_folder(&session), session.join("agents"), session]);
+        let mut folders: Vec<PathBuf> = levels.collect();
+        folders.extend(workspaces);
+        folders.push(self.kimi_sessions());
+        folders
+    }
+
     /// Returns the folders in which Gemini CLI, pi or Qwen Code creates the files of conversations in a folder, and the root of
     /// all such folders. They may not exist yet.
     pub(crate) fn chat_folders(&self, kind: TranscriptKind, cwd: &Path) -> Vec<PathBuf> {
@@ -243,14 +288,19 @@ impl SessionFiles {
     fn chats_in(&self, kind: TranscriptKind, cwd: &Path) -> impl Iterator<Item = PathBuf> {
         let folders = match kind {
             TranscriptKind::Copilot => entries(&self.copilot_sessions()).collect(),
+            TranscriptKind::Kimi => {
+                let sessions =
+                    self.kimi_workspaces(cwd).into_iter().flat_map(|workspace| entries(&workspace));
+                sessions.map(|session| wire_folder(&session)).collect()
+            }
             _ => self.chat_folders(kind, cwd),
         };
         let files = folders.into_iter().flat_map(|folder| entries(&folder));
         files.filter(|path| path.extension().is_some_and(|end| end == "jsonl"))
     }
 
-    /// Returns the ids of the conversations of Gemini CLI, pi, Qwen Code or GitHub Copilot CLI begun in a folder between two times
-    /// (nanoseconds since the Unix epoch).
+    /// Returns the ids of the conversations of Gemini CLI, pi, Qwen Code, GitHub Copilot CLI or Kimi Code begun in a folder between two
+    /// times (nanoseconds since the Unix epoch).
     pub fn chats_started_in(&self, kind: TranscriptKind, cwd: &Path, from: TsNs, to: TsNs) -> Vec<String> {
         let chats = self.chats_in(kind, cwd);
         let mut ids: Vec<String> = chats
@@ -294,6 +344,11 @@ fn is_chat_of(kind: TranscriptKind, path: &Path, cwd: &Path) -> bool {
     let begins_there =
         |first: Value| first.pointer("/data/context/cwd")?.as_str().map(|dir| Path::new(dir) == cwd);
     kind != TranscriptKind::Copilot || first_line(path).and_then(begins_there) == Some(true)
+}
+
+/// Returns the folder of the wire file in a folder of a conversation of Kimi Code.
+fn wire_folder(session: &Path) -> PathBuf {
+    session.join("agents/main")
 }
 
 /// Returns when a file was modified, in nanoseconds since the Unix epoch.
@@ -422,11 +477,14 @@ fn rollout_id(path: &Path) -> Option<String> {
     name.get(name.len().checked_sub(ID)?..).map(str::to_string)
 }
 
-/// Returns the first timestamp in a transcript, or the start time of a Gemini CLI conversation.
+/// Returns the first timestamp in a transcript, or the start time of a conversation of Gemini CLI or Kimi Code.
 fn first_time(path: &Path) -> Option<TsNs> {
     let text = read(path).ok()?;
     let time = |line: &str| {
         let line: Value = serde_json::from_str(line).ok()?;
+        if let Some(ms) = line["created_at"].as_u64() {
+            return ms.checked_mul(1_000_000).map(TsNs);
+        }
         let time = line.get("timestamp").or_else(|| line.get("startTime"))?;
         let time: jiff::Timestamp = time.as_str()?.parse().ok()?;
         u64::try_from(time.as_nanosecond()).ok().map(TsNs)
@@ -434,15 +492,20 @@ fn first_time(path: &Path) -> Option<TsNs> {
     text.lines().find_map(time)
 }
 
-/// Returns the `sessionId` of a file's first line, or the `id` of a session of pi.
+/// Returns the `sessionId` of a file's first line, the `id` of a session of pi, or the name of the folder of a conversation of Kimi
+/// Code.
 pub(crate) fn first_id(path: &Path) -> Option<String> {
     let first = first_line(path)?;
     let id = first.get("sessionId").or_else(|| match first["type"].as_str()? {
         "session" => first.get("id"),
         "session.start" => first.pointer("/data/sessionId"),
         _ => None,
-    })?;
-    id.as_str().map(str::to_string)
+    });
+    match id {
+        Some(id) => id.as_str().map(str::to_string),
+        None if path.ends_with(WIRE) => Some(path.ancestors().nth(3)?.file_name()?.to_str()?.to_string()),
+        None => None,
+    }
 }
 
 /// Reads the first line of a file.

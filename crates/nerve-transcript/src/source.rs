@@ -6,7 +6,7 @@
 //! | Codex | the rollout file that the process has open |
 //! | Gemini CLI | the chat file of its session id, otherwise the folder's only chat file that contains the prompt |
 //! | opencode, Kilo | the folder's only conversation that contains the prompt, in the database that the process has open |
-//! | pi, Qwen Code, GitHub Copilot CLI | as Gemini CLI |
+//! | pi, Qwen Code, GitHub Copilot CLI, Kimi Code | as Gemini CLI |
 //!
 //! Agents in one folder share these files. A conversation is accepted only if no other one contains the prompt. In addition, the
 //! agent must be alone in the folder, or the screen must show the same answer.
@@ -163,7 +163,10 @@ impl TranscriptSource {
 
     /// Returns true if the transcript marks the end of an answer, and the agent's screen shows it late or not at all.
     pub fn marks_ends(&self) -> bool {
-        matches!(self.kind, TranscriptKind::Opencode | TranscriptKind::Kilo | TranscriptKind::Pi)
+        matches!(
+            self.kind,
+            TranscriptKind::Opencode | TranscriptKind::Kilo | TranscriptKind::Pi | TranscriptKind::Kimi
+        )
     }
 
     /// Returns the prompt's turn if the transcript has its end, and that is a text. Reads files: call it on a blocking thread.
@@ -218,6 +221,11 @@ impl TranscriptSource {
                 self.cwd().map(|cwd| self.session_files.chat_folders(self.kind, &cwd)).unwrap_or_default()
             }
             TranscriptKind::Copilot => self.session_files.copilot_folders(self.conversation_id.as_deref()),
+            TranscriptKind::Kimi => {
+                let folders =
+                    |cwd: PathBuf| self.session_files.kimi_folders(self.conversation_id.as_deref(), &cwd);
+                self.cwd().map(folders).unwrap_or_default()
+            }
             TranscriptKind::Opencode | TranscriptKind::Kilo => {
                 let database = self.open_database();
                 database.as_deref().and_then(Path::parent).map(Path::to_path_buf).into_iter().collect()
@@ -255,6 +263,8 @@ impl TranscriptSource {
             TranscriptKind::Pi => "pi",
             TranscriptKind::Qwen => "qwen",
             TranscriptKind::Copilot => "copilot",
+            // It changes the name of its process.
+            TranscriptKind::Kimi => "kimi-code",
             kind => kind.database_name().unwrap_or_default(),
         };
         self.cwd().is_some_and(|cwd| is_alone_in(&cwd, program, self.pid))
@@ -273,7 +283,7 @@ impl TranscriptSource {
         }
     }
 
-    /// Returns the files of Gemini CLI, pi, Qwen Code or GitHub Copilot CLI that may contain a turn.
+    /// Returns the files of Gemini CLI, pi, Qwen Code, GitHub Copilot CLI or Kimi Code that may contain a turn.
     fn chats(&self, since: TsNs) -> Vec<PathBuf> {
         let recent = self.cwd().map(|cwd| self.session_files.chats_changed_in(self.kind, &cwd, since));
         let mut chats: Vec<PathBuf> = self.chat().into_iter().chain(recent.unwrap_or_default()).collect();
@@ -291,9 +301,11 @@ impl TranscriptSource {
             TranscriptKind::Gemini | TranscriptKind::Qwen | TranscriptKind::Copilot => {
                 matches!(last, Some(SectionKind::Interrupted | SectionKind::Error))
             }
-            TranscriptKind::Claude | TranscriptKind::Opencode | TranscriptKind::Kilo | TranscriptKind::Pi => {
-                false
-            }
+            TranscriptKind::Claude
+            | TranscriptKind::Opencode
+            | TranscriptKind::Kilo
+            | TranscriptKind::Pi
+            | TranscriptKind::Kimi => false,
         }
     }
 
@@ -301,9 +313,11 @@ impl TranscriptSource {
     fn read(&self, prompt: &SentPrompt, screen: &str, last_size: Option<u64>) -> Option<TranscriptRead> {
         let paths = match self.kind {
             TranscriptKind::Opencode | TranscriptKind::Kilo => return self.read_database(prompt, screen),
-            TranscriptKind::Gemini | TranscriptKind::Pi | TranscriptKind::Qwen | TranscriptKind::Copilot => {
-                self.chats(prompt.since)
-            }
+            TranscriptKind::Gemini
+            | TranscriptKind::Pi
+            | TranscriptKind::Qwen
+            | TranscriptKind::Copilot
+            | TranscriptKind::Kimi => self.chats(prompt.since),
             TranscriptKind::Claude | TranscriptKind::Codex => vec![self.path()?],
         };
         let sizes = paths.iter().map(|path| Some(path.metadata().ok()?.len()));

@@ -158,6 +158,28 @@ fn conversations_of_copilot_belong_to_the_folder_in_their_first_event() {
 }
 
 #[test]
+fn conversations_of_kimi_belong_to_the_workspace_of_the_folder() {
+    let (home, session_files) = home();
+    let workspaces = r#"{"workspaces":{"wd_a":{"root":"/x/project"},"wd_b":{"root":"/x/other"}}}"#;
+    write(&home, ".kimi-code/workspaces.json", workspaces);
+    let wire = |workspace: &str, id: &str, ms: u64| {
+        let first = format!(r#"{{"type":"metadata","protocol_version":"1.5","created_at":{ms}}}"#);
+        let path = format!(".kimi-code/sessions/{workspace}/{id}/agents/main/wire.jsonl");
+        write(&home, &path, &format!("{first}\n"))
+    };
+    let (one, other) = (wire("wd_a", "session_1", 10_000), wire("wd_b", "session_2", 10_000));
+    // A subagent's file is no conversation.
+    write(&home, ".kimi-code/sessions/wd_a/session_1/agents/sub/wire.jsonl", "{}\n");
+    let (kind, cwd) = (TranscriptKind::Kimi, Path::new("/x/project"));
+    assert_eq!(session_files.chats_started_in(kind, cwd, TsNs(0), TsNs(20_000_000_000)), ["session_1"]);
+    assert_eq!(session_files.chats_started_in(kind, cwd, TsNs(0), TsNs(5_000_000_000)), [""; 0]);
+    assert_eq!(session_files.chats_changed_in(kind, cwd, TsNs(1)), std::slice::from_ref(&one));
+    assert_eq!(session_files.chat(kind, "session_1"), Some(one));
+    assert_eq!(session_files.chat(kind, "session_2"), Some(other), "an id is enough");
+    assert_eq!(session_files.has_conversation(Some(kind), "session_3"), Some(false));
+}
+
+#[test]
 fn copy_is_private_and_never_replaces_a_file() {
     let (home, _) = home();
     let source = write(&home, &format!("p/{A}.jsonl"), "old\n");

@@ -89,6 +89,8 @@ pub enum ParserKind {
     Qwen,
     /// GitHub Copilot CLI.
     Copilot,
+    /// Kimi Code.
+    Kimi,
     /// No known structure: the whole text is one section.
     #[default]
     None,
@@ -102,5 +104,5 @@ fn unknown(name: &str) -> UnknownParser {
 
 /// An unknown parser name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown parser '{0}': use claude, codex, gemini, opencode, pi, qwen, copilot or none")]
+#[error("unknown parser '{0}': use claude, codex, gemini, opencode, pi, qwen, copilot, kimi or none")]
 pub struct UnknownParser(pub String);

@@ -393,7 +393,7 @@ async fn kill_server(fixture: &Fixture) {
 /// trust dialogs appear.
 #[test]
 fn doctor_drives_every_agent_it_finds() {
-    if ["claude", "codex", "gemini", "opencode", "kilo", "qwen", "copilot"]
+    if ["claude", "codex", "gemini", "opencode", "kilo", "qwen", "copilot", "kimi"]
         .iter()
         .any(|name| find_agent(name).is_none())
     {
@@ -414,6 +414,7 @@ fn doctor_drives_every_agent_it_finds() {
         home.pi(url).unwrap(),
         home.qwen(url).unwrap(),
         home.copilot(&home.work(), url).unwrap(),
+        home.kimi(&home.work(), url).unwrap(),
     ];
     let outer = std::env::var_os("PATH").unwrap_or_default();
     let agents = agents_dir().canonicalize().unwrap();
@@ -424,7 +425,7 @@ fn doctor_drives_every_agent_it_finds() {
     let output = command.output().unwrap();
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let agents = report["agents"].as_array().unwrap();
-    assert_eq!(agents.len(), 8, "{report:#}");
+    assert_eq!(agents.len(), 9, "{report:#}");
     for agent in agents {
         let is_usual = agent["state"] == "ready" || agent["dialog"] == "trust";
         assert!(agent["ok"] == true && is_usual, "{report:#}");

@@ -1,5 +1,5 @@
-//! The scenarios of `agent_scenarios` with the pinned Claude Code, Codex, Gemini CLI, opencode, Kilo, pi, Qwen Code and GitHub
-//! Copilot CLI in each of their renderers, against the scripted model API on loopback. What other tests of the real agents cover, and what takes long, runs in `cargo xtask matrix`.
+//! The scenarios of `agent_scenarios` with the pinned Claude Code, Codex, Gemini CLI, opencode, Kilo, pi, Qwen Code, GitHub
+//! Copilot CLI and Kimi Code in each of their renderers, against the scripted model API on loopback. What other tests of the real agents cover, and what takes long, runs in `cargo xtask matrix`.
 #![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 #[expect(dead_code, reason = "shared with the benchmark `agents`, which uses all of it")]
@@ -100,4 +100,9 @@ async fn qwen_passes_the_scenarios() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn copilot_passes_the_scenarios() {
     passes_scenarios("copilot").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kimi_passes_the_scenarios() {
+    passes_scenarios("kimi").await;
 }

@@ -14,6 +14,7 @@ use nerve_types::token_usage::TokenUsage;
 use crate::parse::copilot_events::CopilotDecoder;
 use crate::parse::entry::{CallStatus, Entry, Item, ResponseUsage};
 use crate::parse::gemini_chat::ChatDecoder;
+use crate::parse::kimi::wire::WireDecoder;
 use crate::parse::line_decoder::LineDecoder;
 use crate::parse::opencode_session::{SessionDecoder, StoredMessage};
 use crate::parse::pi_session::PiDecoder;
@@ -44,6 +45,7 @@ enum Decoder {
     Pi(PiDecoder),
     Qwen(QwenDecoder),
     Copilot(CopilotDecoder),
+    Kimi(WireDecoder),
 }
 
 impl ActivityReader {
@@ -57,6 +59,7 @@ impl ActivityReader {
             TranscriptKind::Pi => Decoder::Pi(PiDecoder),
             TranscriptKind::Qwen => Decoder::Qwen(QwenDecoder::default()),
             TranscriptKind::Copilot => Decoder::Copilot(CopilotDecoder::default()),
+            TranscriptKind::Kimi => Decoder::Kimi(WireDecoder::default()),
         };
         ActivityReader { decoder, fold: ActivityFold::default(), unknown: 0 }
     }
@@ -86,6 +89,7 @@ impl ActivityReader {
             Decoder::Pi(decoder) => decoder.decode_text(line, add),
             Decoder::Qwen(decoder) => decoder.decode_text(line, add),
             Decoder::Copilot(decoder) => decoder.decode_text(line, add),
+            Decoder::Kimi(decoder) => decoder.decode_text(line, add),
             Decoder::Opencode(_) => Ok(()),
         };
         self.unknown += usize::from(decoded.is_err());

@@ -267,10 +267,19 @@ fn is_other_mode(composer: &Composer, row: &Row) -> bool {
 }
 
 pub(super) fn read_draft(composer: &Composer, rows: &[Row]) -> String {
+    let has_bars = rows.first().is_some_and(|row| row.text.trim_start().starts_with('│'));
     let text = |row: &Row, first: bool| match composer.layout {
         _ if first && is_other_mode(composer, row) => row.text.trim_end().to_string(),
         Layout::Bar => composer.prompt.after(&row.text).unwrap_or("").trim().to_string(),
-        _ if first => composer.prompt.after(&row.text).unwrap_or("").trim_end().to_string(),
+        _ if first => {
+            let text = composer.prompt.after(&row.text).unwrap_or("");
+            let text = if has_bars { without_right_bar(text) } else { text };
+            text.trim_end().to_string()
+        }
+        _ if has_bars => {
+            let text = without_right_bar(&row.text).trim();
+            text.strip_prefix('│').unwrap_or(text).trim().to_string()
+        }
         _ => row.text.trim().to_string(),
     };
     let lines: Vec<String> = rows.iter().enumerate().map(|(at, row)| text(row, at == 0)).collect();
@@ -285,6 +294,11 @@ pub(super) fn read_draft(composer: &Composer, rows: &[Row]) -> String {
             .join("\n"),
         _ => lines.join("\n").trim().to_string(),
     }
+}
+
+/// Returns the row without the bar at its end.
+fn without_right_bar(row: &str) -> &str {
+    row.trim_end().strip_suffix('│').unwrap_or(row)
 }
 
 /// Returns true for dim text: placeholders are dim, drafts never are.

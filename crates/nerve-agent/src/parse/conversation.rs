@@ -24,11 +24,14 @@ fn layout(kind: ParserKind) -> Option<&'static Layout> {
         ParserKind::Claude => Some(&claude::LAYOUT),
         ParserKind::Codex => Some(&codex::LAYOUT),
         ParserKind::Gemini => Some(&gemini::LAYOUT),
-        // Errors or answers look like prompts, so a text alone does not distinguish them. Texts of Qwen Code and
-        // GitHub Copilot CLI are not split.
-        ParserKind::Opencode | ParserKind::Pi | ParserKind::Qwen | ParserKind::Copilot | ParserKind::None => {
-            None
-        }
+        // Errors or answers look like prompts, so a text alone does not distinguish them. Texts of Qwen Code,
+        // GitHub Copilot CLI and Kimi Code are not split.
+        ParserKind::Opencode
+        | ParserKind::Pi
+        | ParserKind::Qwen
+        | ParserKind::Copilot
+        | ParserKind::Kimi
+        | ParserKind::None => None,
     }
 }
 

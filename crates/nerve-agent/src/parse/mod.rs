@@ -18,6 +18,7 @@ mod echo;
 pub(crate) mod entry;
 mod gemini;
 pub(crate) mod gemini_chat;
+pub(crate) mod kimi;
 mod layout;
 pub(crate) mod line_decoder;
 mod none;
@@ -41,6 +42,7 @@ use nerve_vt::screen::Screen;
 use crate::profile::TranscriptKind;
 use copilot_events::CopilotDecoder;
 use gemini_chat::ChatDecoder;
+use kimi::wire::WireDecoder;
 use line_decoder::parse_turn;
 use pi_session::PiDecoder;
 use qwen_chat::QwenDecoder;
@@ -146,6 +148,7 @@ pub fn parser(kind: ParserKind) -> &'static dyn Parser {
         ParserKind::Pi => &pi::PiParser,
         ParserKind::Qwen => &qwen::QwenParser,
         ParserKind::Copilot => &copilot::CopilotParser,
+        ParserKind::Kimi => &kimi::KimiParser,
         ParserKind::None => &none::NoneParser,
     }
 }
@@ -168,6 +171,7 @@ pub fn parse_session_file<'a>(
         TranscriptKind::Pi => parse_turn::<PiDecoder>(lines, prompt, since),
         TranscriptKind::Qwen => parse_turn::<QwenDecoder>(lines, prompt, since),
         TranscriptKind::Copilot => parse_turn::<CopilotDecoder>(lines, prompt, since),
+        TranscriptKind::Kimi => parse_turn::<WireDecoder>(lines, prompt, since),
         TranscriptKind::Opencode | TranscriptKind::Kilo => TranscriptTurn::default(),
     }
 }

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::copilot_events::CopilotDecoder;
 use super::entry::{Entry, Item, TurnFold};
 use super::gemini_chat::ChatDecoder;
+use super::kimi::wire::{WireDecoder, undone_turns};
 use super::line_decoder::{LineDecoder, text_field};
 use super::opencode_session::{self, StoredMessage};
 use super::pi_session::PiDecoder;
@@ -57,6 +58,7 @@ impl TurnList {
             TranscriptKind::Copilot => {
                 read_lines::<CopilotDecoder>(text, |line, decoder, fold| fold.add_line(line, decoder))
             }
+            TranscriptKind::Kimi => read_kimi(text),
             TranscriptKind::Opencode | TranscriptKind::Kilo => TurnList::default(),
         }
     }
@@ -131,6 +133,13 @@ fn read_chat(text: &str) -> TurnList {
         if fold.count() > turns {
             prompts.push(text_field(line, "id"));
         }
+    })
+}
+
+fn read_kimi(text: &str) -> TurnList {
+    read_lines::<WireDecoder>(text, |line, decoder, fold| match undone_turns(line) {
+        Some(turns) => fold.truncate(fold.count().saturating_sub(turns)),
+        None => fold.add_line(line, decoder),
     })
 }
 

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::copilot_events::CopilotDecoder;
 use super::gemini_chat::ChatDecoder;
+use super::kimi::wire::WireDecoder;
 use super::line_decoder::LineDecoder;
 use super::opencode_session::{self, StoredMessage};
 use super::pi_session::PiDecoder;
@@ -24,6 +25,7 @@ impl UsageList {
             TranscriptKind::Pi => read_lines::<PiDecoder>(text),
             TranscriptKind::Qwen => read_lines::<QwenDecoder>(text),
             TranscriptKind::Copilot => read_lines::<CopilotDecoder>(text),
+            TranscriptKind::Kimi => read_lines::<WireDecoder>(text),
             TranscriptKind::Opencode | TranscriptKind::Kilo => UsageList::default(),
         }
     }

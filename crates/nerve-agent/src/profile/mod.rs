@@ -203,7 +203,8 @@ pub struct Composer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Layout {
-    /// Enclosed by a row `above` and a row `below` (Claude Code, pi, Qwen Code, GitHub Copilot CLI).
+    /// Enclosed by a row `above` and a row `below` (Claude Code, pi, Qwen Code, GitHub Copilot CLI, Kimi Code). Bars at both
+    /// sides of a row are no part of the draft.
     Box,
     /// Every row starts with the prompt pattern; a row `below` ends it (opencode, Kilo).
     Bar,
@@ -337,7 +338,7 @@ pub struct Dialog {
     pub retry_ms: u64,
     /// Maximum rows of a dialog at the end of the screen.
     pub rows: usize,
-    /// A choice: group `label`, and group `selected`, which is not empty for the selected choice.
+    /// A choice: group `label` or `other_label`, and group `selected`, which is not empty for the selected choice.
     pub choice: Pattern,
     /// A row with all choices in its group `choices`, separated by two or more blanks. The selected one has a different
     /// background than the end of the row.
@@ -451,6 +452,8 @@ pub enum TranscriptKind {
     Qwen,
     /// `~/.copilot/session-state/<id>/events.jsonl`.
     Copilot,
+    /// `~/.kimi-code/sessions/<workspace>/<id>/agents/main/wire.jsonl`.
+    Kimi,
 }
 
 impl TranscriptKind {

@@ -24,11 +24,12 @@ impl Pattern {
         self.0.find(text).map(|matched| &text[matched.end()..])
     }
 
-    /// Returns the groups (`selected`, `label`) of a match.
+    /// Returns the groups (`selected`, and `label` or `other_label`) of a match.
     pub fn choice<'t>(&self, text: &'t str) -> Option<(bool, &'t str)> {
         let groups = self.0.captures(text)?;
         let selected = groups.name("selected").is_some_and(|group| !group.is_empty());
-        Some((selected, groups.name("label").map_or("", |group| group.as_str())))
+        let label = groups.name("label").or_else(|| groups.name("other_label"));
+        Some((selected, label.map_or("", |group| group.as_str())))
     }
 
     /// Returns the group `choices` of a match and its byte offset in `text`.

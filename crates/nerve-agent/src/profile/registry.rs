@@ -35,7 +35,7 @@ pub struct ProfileError {
     pub message: String,
 }
 
-const BUILTIN: [(&str, &str); 11] = [
+const BUILTIN: [(&str, &str); 12] = [
     ("claude.toml", include_str!("../../profiles/claude.toml")),
     ("codex.toml", include_str!("../../profiles/codex.toml")),
     ("gemini.toml", include_str!("../../profiles/gemini.toml")),
@@ -44,6 +44,7 @@ const BUILTIN: [(&str, &str); 11] = [
     ("pi.toml", include_str!("../../profiles/pi.toml")),
     ("qwen.toml", include_str!("../../profiles/qwen.toml")),
     ("copilot.toml", include_str!("../../profiles/copilot.toml")),
+    ("kimi.toml", include_str!("../../profiles/kimi.toml")),
     ("shell.toml", include_str!("../../profiles/shell.toml")),
     ("python.toml", include_str!("../../profiles/python.toml")),
     ("generic.toml", include_str!("../../profiles/generic.toml")),

@@ -8,6 +8,7 @@ mod conversation;
 mod copilot;
 mod gemini;
 mod kilo;
+mod kimi;
 mod live;
 mod opencode;
 mod pi;
@@ -43,7 +44,7 @@ fn none_returns_whole_text() {
 
 #[test]
 fn every_name_has_a_parser() {
-    for name in ["claude", "codex", "gemini", "opencode", "pi", "qwen", "copilot", "none"] {
+    for name in ["claude", "codex", "gemini", "opencode", "pi", "qwen", "copilot", "kimi", "none"] {
         let kind: ParserKind = name.parse().expect("a name");
         assert_eq!(kind.as_str(), name);
         assert!(

@@ -276,7 +276,7 @@ fn wrong_types_are_described() {
         ("error_policy: {retry_backoff: x}", "g.yaml:5:35: expected a number, found the text \"x\""),
         (
             "parser: gpt",
-            "g.yaml:5:13: expected claude, codex, gemini, opencode, pi, qwen, copilot or none, found the text \"gpt\"",
+            "g.yaml:5:13: expected claude, codex, gemini, opencode, pi, qwen, copilot, kimi or none, found the text \"gpt\"",
         ),
         ("when: {{ input.x }}", "g.yaml:5:12: a key must be a text (put texts with {{ … }} in quotes)"),
         ("when: [1]", "g.yaml:5:11: expected an expression, found a list (put it in quotes: when: '[1]')"),

@@ -83,7 +83,11 @@ impl RecordedSession<'_> {
                 let id = id.ok_or_else(|| "the agent's conversation is not known".to_string())?;
                 files.rollout(&id).ok_or_else(|| format!("the agent's file of conversation {id} is gone"))?
             }
-            TranscriptKind::Gemini | TranscriptKind::Pi | TranscriptKind::Qwen | TranscriptKind::Copilot => {
+            TranscriptKind::Gemini
+            | TranscriptKind::Pi
+            | TranscriptKind::Qwen
+            | TranscriptKind::Copilot
+            | TranscriptKind::Kimi => {
                 let begun = || files.chats_started_in(kind, self.cwd, self.started_at, latest);
                 let id = match id {
                     Some(id) => id,

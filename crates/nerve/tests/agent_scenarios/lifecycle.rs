@@ -34,6 +34,9 @@ pub(super) async fn fork(harness: &Harness, variant: &Variant) -> Outcome {
     if variant.agent == "opencode" {
         return Ok(Verdict::Skipped("the id of its conversation is known only with `--session`".into()));
     }
+    if matches!(variant.agent, "copilot" | "kimi") {
+        return Ok(Verdict::Skipped("it forks only with a command of its own".into()));
+    }
     ask_agent(harness, "the shared wordalpha").await?;
     let request = || ForkNode {
         source_id: harness.node().into(),

@@ -163,7 +163,9 @@ pub(super) async fn refusal(harness: &Harness, variant: &Variant) -> Outcome {
     request_permission(harness, prompt).await?;
     let response = harness.answer(Choice::Cancel).await.map_err(describe)?;
     expect(!made.exists(), "the tool ran", &response)?;
-    expect(!response.text.contains("END-OF-TOOL"), "the tool's result was answered", &response)?;
+    // Kimi Code has the model answer the refusal.
+    let is_answered = response.text.contains("END-OF-TOOL") && variant.agent != "kimi";
+    expect(!is_answered, "the tool's result was answered", &response)?;
     let next = ask(harness, "hello after the refusal").await?;
     expect(next.text.contains("hello after the refusal"), "unexpected next answer", &next)?;
     Ok(Verdict::Passed)

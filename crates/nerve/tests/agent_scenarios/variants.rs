@@ -48,7 +48,7 @@ const READER: Variant = Variant {
 };
 
 /// All variants, in the order of the table.
-pub(crate) const VARIANTS: [Variant; 10] = [
+pub(crate) const VARIANTS: [Variant; 11] = [
     Variant {
         agent: "claude",
         name: "claude-classic",
@@ -152,6 +152,18 @@ pub(crate) const VARIANTS: [Variant; 10] = [
         is_inline: false,
         memory_mib: 400,
         ..READER
+    },
+    Variant {
+        agent: "kimi",
+        name: "kimi",
+        title: "Kimi Code",
+        recipe: |home, url| home.kimi(&home.work(), url),
+        tool: read,
+        tool_result: "beta note",
+        permission_prompt: Some("TOUCHTOOL please"),
+        exit_keys: CTRL_C,
+        is_inline: true,
+        memory_mib: 400,
     },
 ];
 

@@ -243,6 +243,18 @@ fn copilot_gets_an_id_and_resumes() {
 }
 
 #[test]
+fn kimi_resumes_and_chooses_its_ids() {
+    let kimi = forms("kimi");
+    let id = "session_f4bc98c3-e280-4929-bec9-96716016f930";
+    assert_eq!(kimi.start_command(&argv("kimi -m fake"), A), None);
+    let resumed = argv(&format!("kimi -m fake --session {id}"));
+    assert_eq!(kimi.resume_command(&argv("kimi -m fake"), id), Some(resumed.clone()));
+    assert_eq!(kimi.conversation(&resumed), ConversationRef::Id(id.into()));
+    assert_eq!(kimi.conversation(&argv("kimi -c")), ConversationRef::Unspecified);
+    assert_eq!(kimi.fork_command(&resumed, id, B, ""), None);
+}
+
+#[test]
 fn ids_are_validated() {
     let claude = forms("claude");
     assert!(claude.is_id(A));
