@@ -1,6 +1,7 @@
 //! The project's own chores. `cargo xtask help` lists them.
 #![expect(clippy::print_stdout, reason = "a command line tool talks on stdout")]
 
+mod agent_rotation;
 mod agents;
 mod bench;
 mod browser;

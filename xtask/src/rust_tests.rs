@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 
+use crate::agent_rotation;
 use crate::programs;
 use crate::project::{FEATURES, Project, cargo_program};
 use crate::report::Outcome;
@@ -97,6 +98,8 @@ fn runner(project: &Project, quick: bool) -> (Command, Summary) {
         command.arg("--tool-config-file").arg(format!("xtask:{}", rules.display()));
         if quick {
             command.args(["--filterset", "not binary(/^real_agent/)"]);
+        } else if let Some(filter) = agent_rotation::filter() {
+            command.args(["--filterset", &filter]);
         }
     }
     (command, nextest_summary)
