@@ -95,7 +95,7 @@ fn print_members(status: &MembershipStatus) -> Result<()> {
             age(member.lease_age_ms),
             age(member.member_for_ms),
             member.version.clone(),
-            format!("{}/{}", member.running_steps, member.slots),
+            steps(member, are_current),
             member.labels.iter().cloned().collect::<Vec<_>>().join(" "),
             remarks(Some(member.machine_id) == status.machine_id, drain(member)),
         ]
@@ -115,6 +115,12 @@ fn away_row(away: &AwayMember) -> Vec<String> {
     row.resize(8, String::new());
     row.push(remark.to_string());
     row
+}
+
+/// Returns the slots of a member, with those that are in use if that is known.
+fn steps(member: &MemberInfo, are_current: bool) -> String {
+    let running = if are_current { format!("{}/", member.running_steps) } else { String::new() };
+    format!("{running}{}", member.slots)
 }
 
 fn short(id: String) -> String {
