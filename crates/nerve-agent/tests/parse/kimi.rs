@@ -227,7 +227,7 @@ fn step_with_tools_does_not_end_the_turn() {
     assert!(!turn.is_complete && !turn.said_end && turn.unknown == 0, "{turn:?}");
     assert_eq!(turn_with(&[r#"{"type":"new.kind"}"#]).unknown, 1);
     let program =
-        r#"{"type":"turn.prompt","input":[{"type":"text","text":"go on"}],"origin":{"kind":"cron"}}"#;
+        r#"{"type":"turn.prompt","input":[{"type":"text","text":"continue"}],"origin":{"kind":"cron"}}"#;
     assert!(turn_with(&[text, program]).sections.len() == 1);
 }
 
