@@ -321,12 +321,12 @@ impl MemberDriver {
         }
     }
 
-    /// Forgets a run whose journal was read for the first time, if it has ended, and any run without a plan: the hint was wrong.
+    /// Forgets a run whose journal was read for the first time, if it has ended. The reply may be to a read before the run was forgotten
+    /// and found again, so a run without records may have another read under way.
     fn finish_read(&mut self, run: RunId, calls: &Calls) {
         let is_first = self.catch_up.remove(&run);
-        let is_over = self.core.run(&run).is_some_and(|state| {
-            state.steps.is_empty() || is_first && state.outcome.is_some() && !self.core.is_suspended(now())
-        });
+        let has_ended = self.core.run(&run).is_some_and(|state| state.outcome.is_some());
+        let is_over = is_first && has_ended && !self.core.is_suspended(now());
         if is_over {
             self.handle(Input::RunForgotten(run), calls);
         }
