@@ -104,11 +104,18 @@ impl Run {
 
     /// Runs all steps, as many at once as the processors allow.
     fn concurrently(&mut self, report: &mut Report) -> anyhow::Result<()> {
-        // Mostly waits for the network.
-        let setup = self.start(&["setup"], false)?;
+        // Mostly waits for the network. The first checks list files with git.
+        let mut setup = Some(self.start(&["setup"], false)?);
+        if programs::find("git").is_none()
+            && let Some(setup) = setup.take()
+        {
+            setup.finish(report)?;
+        }
         let background = self.start(&IN_BACKGROUND, true)?;
         let has_built = self.steps(report, &BEFORE_TESTING);
-        setup.finish(report)?;
+        if let Some(setup) = setup {
+            setup.finish(report)?;
+        }
         if !has_built {
             return background.finish(report);
         }
