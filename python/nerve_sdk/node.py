@@ -11,7 +11,7 @@ from .stream import ExecuteStream
 from .reply import field_of, from_wire, response_of
 from .types import Explanation, History, NodeInfo, Response, Transcript
 
-#: `claude`, `codex`, `gemini`, `none`, or an enum with these values.
+#: `claude`, `codex`, `gemini`, `opencode`, `pi`, `qwen`, `copilot`, `kimi`, `none`, or an enum with these values.
 Parser = Union[str, enum.Enum]
 
 

@@ -1,5 +1,5 @@
-//! Selects the real agents whose scenarios run today. CI has no time for all of them: those after the first four take turns, and one
-//! rests each day. `NERVE_TEST_ALL_AGENTS=1` runs all, as before a release.
+//! Selects the real agents whose scenarios run today. CI has no time for all of them: of those after the first four, one is left out
+//! each day, in turn. `NERVE_TEST_ALL_AGENTS=1` runs all, as before a release.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,19 +11,19 @@ const ALWAYS: usize = 4;
 const ALL: &str = "NERVE_TEST_ALL_AGENTS";
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Returns the filter of nextest that leaves out the agent that rests today; `None` if all run. Prints its name.
+/// Returns the filter of nextest that leaves out the agent of today; `None` if all run. Prints the agent's name.
 pub(crate) fn filter() -> Option<String> {
     if std::env::var_os(ALL).is_some_and(|value| value == "1") {
         return None;
     }
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let agent = resting(since.as_secs() / DAY.as_secs());
-    println!("real agents: the scenarios of {} rest today; {ALL}=1 runs all", agent.title);
+    let agent = select_left_out(since.as_secs() / DAY.as_secs());
+    println!("real agents: the scenarios of {} do not run today; {ALL}=1 runs all", agent.title);
     Some(format!("not (binary(real_agent_scenarios) and test(/^{}_/))", agent.name))
 }
 
-/// Returns the agent that rests on a day.
-fn resting(day: u64) -> Agent {
+/// Returns the agent that is left out on a day.
+fn select_left_out(day: u64) -> Agent {
     let others = AGENTS.iter().skip(ALWAYS);
     let count = others.len() as u64;
     let turn = usize::try_from(day % count).unwrap_or_default();
@@ -35,8 +35,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_agent_rests_on_one_day_of_a_round() {
-        let names = |days: std::ops::Range<u64>| -> Vec<&str> { days.map(|day| resting(day).name).collect() };
+    fn each_agent_is_left_out_once_in_a_round() {
+        let names =
+            |days: std::ops::Range<u64>| -> Vec<&str> { days.map(|day| select_left_out(day).name).collect() };
         let rest = AGENTS.map(|agent| agent.name);
         assert_eq!(names(0..5), rest[ALWAYS..]);
         assert_eq!(names(20_000..20_005), rest[ALWAYS..]);

@@ -12,7 +12,7 @@ pub(crate) const FEATURES: [&str; 2] = ["--features", "nerve/otel,nerve/cluster"
 /// Features of packages. The client of NATS would make the program larger for the few who need it.
 pub(crate) const PACKAGE_FEATURES: [&str; 2] = ["--features", "nerve/otel"];
 
-/// Settings of cargo in CI, which builds everything once: it leaves out the state for a next build, and line numbers in backtraces.
+/// Settings of cargo in CI, which builds everything once: no incremental state, and no debug information.
 const SINGLE_BUILD: [(&str, &str); 2] = [("CARGO_INCREMENTAL", "0"), ("CARGO_PROFILE_DEV_DEBUG", "0")];
 
 /// The checkout and its target folder.

@@ -70,15 +70,15 @@ EXAMPLES
     Decide(DecideArgs),
     /// Cancel a run of the cluster
     #[command(after_long_help = "\
-No more steps begin. Steps that run are interrupted on their machines; a machine that is away does so when it is back. Completed steps are
-kept: 'cluster resume' continues after them.
+No more steps begin. Steps that run are interrupted; a machine that is away interrupts its step when it is back. Completed steps are kept:
+'nerve cluster resume' continues after them.
 
 EXAMPLES
   nerve cluster cancel r-0abcdefgh-123456")]
     Cancel(RunArgs),
     /// Resume a failed or cancelled run of the cluster; completed steps are not repeated
     #[command(after_long_help = "\
-The exit codes are those of 'graph run'. Ctrl+C ends only the command.
+The exit codes are those of 'nerve graph run'. Ctrl+C ends only the command.
 
 EXAMPLES
   nerve cluster resume r-0abcdefgh-123456")]

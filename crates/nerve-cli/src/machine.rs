@@ -34,7 +34,7 @@ EXAMPLES
   nerve machine drain build --timeout 600 && ssh build sudo reboot")]
     Drain(DrainArgs),
     /// Let a drained machine of the cluster begin steps again
-    #[command(after_long_help = "EXAMPLES\n  nerve machine undrain build")]
+    #[command(after_long_help = "Needs '--features cluster'.\n\nEXAMPLES\n  nerve machine undrain build")]
     Undrain(UndrainArgs),
 }
 

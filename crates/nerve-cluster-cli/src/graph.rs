@@ -83,7 +83,7 @@ fn report(run: &RunView<'_>, shown: &mut Vec<String>) {
 
 /// Prints the results of a run that has ended.
 fn print_end(run: &RunView<'_>, as_json: bool) -> Result<()> {
-    let error = failed(run);
+    let error = run_error(run);
     let results = run.results();
     if as_json {
         let mut data = run.to_json();
@@ -105,7 +105,7 @@ fn print_end(run: &RunView<'_>, as_json: bool) -> Result<()> {
 }
 
 /// Returns the error of a run that failed or was cancelled.
-fn failed(run: &RunView<'_>) -> Option<Failure> {
+fn run_error(run: &RunView<'_>) -> Option<Failure> {
     let RunState { outcome, .. } = run.state;
     match outcome {
         Some(RunOutcome::Completed) => return None,

@@ -159,7 +159,7 @@ impl Git {
     }
 
     /// Adds a worktree with a new branch at a commit. Calls of all processes run one at a time, because git fails if it reads a
-    /// half-made worktree; each writes the files on all cores, because that takes most of its time. `common_dir`: see
+    /// incomplete worktree; each writes the files on all cores, because that takes most of its time. `common_dir`: see
     /// [`Git::common_dir`], which would start git once more while the others wait.
     pub fn add_worktree(&self, common_dir: &Path, path: &Path, branch: &str, commit: &str) -> Result<()> {
         static TURN: Mutex<()> = Mutex::new(());

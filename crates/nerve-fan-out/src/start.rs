@@ -111,7 +111,7 @@ pub async fn prepare(
     }
 }
 
-/// What a worktree is made from.
+/// The source of the worktrees.
 #[derive(Clone)]
 struct Source {
     /// The checkout in which the fan-out was started.

@@ -22,7 +22,7 @@ impl CatchUp {
         }
     }
 
-    /// Removes a run, which is read or will be read without the queue. Returns true if the queue had begun to read it.
+    /// Removes a run after its read, or before a read without the queue. Returns true if the queue had begun to read it.
     pub(crate) fn remove(&mut self, run: &RunId) -> bool {
         self.waiting.remove(run);
         self.reading.remove(run)

@@ -312,7 +312,7 @@ impl MemberDriver {
         self.read_next(calls);
     }
 
-    /// Reads the next journals. None without the identity: nothing could be done for their runs.
+    /// Reads the next journals. Without the identity it reads none, because this machine could do nothing for their runs.
     fn read_next(&mut self, calls: &Calls) {
         while !self.core.is_suspended(now())
             && let Some(run) = self.catch_up.next()

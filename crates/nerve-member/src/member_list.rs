@@ -97,7 +97,7 @@ pub(crate) struct Presence {
     is_drained: bool,
 }
 
-/// What a machine does with steps.
+/// The steps that a machine runs, and whether it begins others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct StepActivity {
     /// Number of steps that run.

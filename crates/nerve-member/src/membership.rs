@@ -167,7 +167,7 @@ impl Membership {
         }
     }
 
-    /// Makes the name of a machine free that no longer exists.
+    /// Frees the name of a machine that no longer exists.
     ///
     /// # Errors
     /// [`MemberError::NoMachine`], [`MemberError::IsMember`], or see [`MemberError`].

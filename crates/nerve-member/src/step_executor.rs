@@ -41,13 +41,13 @@ pub(crate) struct StepExecutor {
     engine: Engine,
     slots: Arc<Semaphore>,
     prepared: Arc<Mutex<BTreeMap<AttemptId, PreparedStep>>>,
-    /// The steps that run, with what cancels them.
+    /// The steps that run, with their cancellation tokens.
     running: RunningSteps,
 }
 
 type RunningSteps = Arc<Mutex<BTreeMap<AttemptId, CancellationToken>>>;
 
-/// A step that runs, as long as this exists.
+/// A step that runs. On drop, it is removed from the steps that run.
 #[derive(Debug)]
 struct RunningStep {
     attempt: AttemptId,

@@ -1,4 +1,4 @@
-//! The machines that are present: the leases on their identities, in one reading. And the names that machines have.
+//! The machines that are present (the leases on their identities, in one reading), and the names of all machines.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 import { listLogEntries } from "./api.js";
 
-/** Entries in which an answer is searched: prompts may follow it at once. */
+/** Number of entries that are searched for an answer: prompts may follow it at once. */
 const LAST_ENTRIES = 20;
 
 /** Follows the answers to the dialogs of a node, which may open one after another. */

@@ -186,8 +186,9 @@ impl SessionFiles {
         kind.database_name().map(|name| self.data.join(name).join(format!("{name}.db")))
     }
 
-    /// Returns the file of a conversation of Gemini CLI, pi, Qwen Code, GitHub Copilot CLI or Kimi Code; its first line has the id,
-    /// or its folder the name. For Gemini CLI, its name contains the beginning of the id, and a conversation that was begun from a file has two: the messages are in the larger one.
+    /// Returns the file of a conversation of Gemini CLI, pi, Qwen Code, GitHub Copilot CLI or Kimi Code. The first line of the file has
+    /// the id, or its folder is named by it. For Gemini CLI, the name of the file contains the beginning of the id. A conversation of
+    /// Gemini CLI that was begun from a file has two files, and the messages are in the larger one.
     pub fn chat(&self, kind: TranscriptKind, id: &str) -> Option<PathBuf> {
         let (end, folders): (_, Vec<PathBuf>) = match kind {
             TranscriptKind::Copilot => (EVENTS.to_string(), vec![self.copilot_sessions().join(id)]),

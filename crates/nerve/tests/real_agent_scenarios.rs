@@ -1,5 +1,6 @@
 //! The scenarios of `agent_scenarios` with the pinned Claude Code, Codex, Gemini CLI, opencode, Kilo, pi, Qwen Code, GitHub
-//! Copilot CLI and Kimi Code in each of their renderers, against the scripted model API on loopback. What other tests of the real agents cover, and what takes long, runs in `cargo xtask matrix`.
+//! Copilot CLI and Kimi Code in each of their renderers, against the scripted model API on loopback. `cargo xtask matrix` runs the long
+//! scenarios, and those that other tests of the real agents cover.
 #![expect(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 #[expect(dead_code, reason = "shared with the benchmark `agents`, which uses all of it")]

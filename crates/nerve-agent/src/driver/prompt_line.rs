@@ -131,7 +131,7 @@ impl Driver {
         Some(OutputEnd { col: u16::try_from(width(&row[..begin])).ok()?, row })
     }
 
-    /// Returns true if a line-based program without marks shows a prompt for the rest of the running turn's line, such as `   ...>`.
+    /// Returns true if a line-based program without marks shows a continuation prompt in the running turn, such as `   ...>`.
     pub(super) fn asks_for_rest(&self, row: &str) -> bool {
         let learned = self.prompt_line.learned.as_deref().unwrap_or_default().trim();
         let row = row.trim();

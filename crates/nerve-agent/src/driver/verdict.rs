@@ -19,7 +19,7 @@ const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Time in settle times for which a dialog that may be half a frame must be stable.
 const PARTIAL_FRAME: u32 = 10;
 
-/// Number of quiet periods after which a prompt for the rest of a line counts.
+/// Number of quiet periods after which a continuation prompt counts.
 const REST_QUIETS: u32 = 5;
 
 /// The conclusion from one observation.
@@ -172,14 +172,14 @@ impl Driver {
         self.judge_quiet(now, view)
     }
 
-    /// Judges a program that shows a prompt for the rest of a line. Further lines may be on their way to it.
+    /// Judges a program that shows a continuation prompt. Further lines may be on their way to it.
     fn judge_rest(&self, now: TsNs, row: &str) -> Verdict {
         let due =
             self.activity.last_output.max(self.barrier.at()) + self.profile.timing.quiet() * REST_QUIETS;
         if now < due {
             return Verdict::Unknown { recheck: Some(due) };
         }
-        let text = format!("the program waits for the rest of a line: '{}'", row.trim());
+        let text = format!("the program shows a continuation prompt: '{}'", row.trim());
         Verdict::Blocked { kind: BlockKind::Other, source: Source::Screen, text }
     }
 

@@ -1,6 +1,6 @@
 //! Prints data to stdout and messages to stderr, with colour only on a terminal.
 
-mod failure;
+mod stderr;
 mod table;
 
 use std::fmt::{self, Display};
@@ -14,7 +14,7 @@ use nerve_types::text;
 use serde::Serialize;
 use tokio::sync::watch;
 
-pub use self::failure::{dialog, failure};
+pub use self::stderr::{dialog, failure};
 pub use self::table::{
     Table, select_columns, shorten_column, shorten_middle, table, table_with_numbers, window_width,
 };

@@ -14,7 +14,7 @@ use nerve_node::error::{EngineError, ErrorKind};
 use nerve_node::names::check_name;
 
 use super::context::RequestContext;
-use super::files::absolute_path;
+use super::file_job::absolute_path;
 use super::snapshots::SessionSelector;
 use crate::branches::{
     BranchFolders, BranchOptions, BranchPoint, CreateFailure, Instruction, NodeOverrides, NodeServer, Origin,

@@ -1,4 +1,4 @@
-//! The engine's requests, one file per subject. What they call is in the module of the same name one level up.
+//! The engine's requests, one file per subject. The code behind them is in the module of the same name one level up.
 //!
 //! Each method of [`Engine`](crate::Engine) takes a request of [`nerve_api`] and returns its reply.
 
@@ -8,7 +8,7 @@ mod budgets;
 mod caller;
 pub(crate) mod context;
 mod conversations;
-mod files;
+mod file_job;
 mod fork;
 mod fork_source;
 mod graphs;

@@ -30,11 +30,11 @@ impl Engine {
         at: &NodeRef,
         entry: &NodeEntry,
         fresh: bool,
-    ) -> Result<Restart, EngineError> {
+    ) -> Result<RestartPlan, EngineError> {
         let spec = &entry.spec;
-        let as_defined = || Restart { spec: spec.clone(), command: None, resumption: None };
+        let as_defined = || RestartPlan { spec: spec.clone(), command: None, resumption: None };
         if spec.backend == BackendKind::Acp {
-            return Ok(Restart { spec: entry.acp_spec(fresh), command: None, resumption: None });
+            return Ok(RestartPlan { spec: entry.acp_spec(fresh), command: None, resumption: None });
         }
         if spec.pane_id.is_some() || !spec.backend.has_terminal() {
             return Ok(as_defined());
@@ -45,7 +45,7 @@ impl Engine {
         if fresh {
             let command = Some(CommandLine::Argv(session_args.without_session_args(&argv)));
             let spec = NodeSpec { command, conversation_id: None, ..spec.clone() };
-            return Ok(Restart { spec, command: None, resumption: None });
+            return Ok(RestartPlan { spec, command: None, resumption: None });
         }
         let conversation =
             KnownConversation { at: at.clone(), argv, profile, session_args, entry: entry.clone() };
@@ -55,7 +55,7 @@ impl Engine {
 }
 
 /// The plan for starting a node again.
-pub(super) struct Restart {
+pub(super) struct RestartPlan {
     spec: NodeSpec,
     /// The command of the program, if it is not the defined one.
     command: Option<CommandLine>,
@@ -83,7 +83,7 @@ struct KnownConversation {
 
 impl KnownConversation {
     /// Plans to resume the conversation. Without an id or a turn there is none, and the program starts as defined.
-    fn plan_resume(self) -> Result<Restart, EngineError> {
+    fn plan_resume(self) -> Result<RestartPlan, EngineError> {
         let NodeEntry { spec, last, .. } = &self.entry;
         let session_args = &self.session_args;
         let in_command = || match session_args.conversation(&self.argv) {
@@ -118,7 +118,7 @@ impl KnownConversation {
         };
         // The definition keeps the user's command.
         let spec = NodeSpec { conversation_id: Some(id), ..spec.clone() };
-        Ok(Restart { spec, command: Some(CommandLine::Argv(argv)), resumption: Some(resumption) })
+        Ok(RestartPlan { spec, command: Some(CommandLine::Argv(argv)), resumption: Some(resumption) })
     }
 
     /// Returns the agent's files. `None` if they cannot be located: a script may set other folders.
@@ -128,13 +128,13 @@ impl KnownConversation {
         SessionFiles::for_env(&env)
     }
 
-    fn plan_as_defined(self) -> Restart {
+    fn plan_as_defined(self) -> RestartPlan {
         let resumption = self.session_args.resumes(&self.argv).then(|| Resumption {
             id: None,
             has_turns: self.entry.last.has_turns,
             session_args: self.session_args.clone(),
         });
-        Restart { spec: self.entry.spec, command: None, resumption }
+        RestartPlan { spec: self.entry.spec, command: None, resumption }
     }
 
     fn error(&self, why: &str) -> EngineError {
@@ -142,7 +142,7 @@ impl KnownConversation {
     }
 }
 
-impl Restart {
+impl RestartPlan {
     /// Starts the node. If its agent does not resume the conversation, the node stays stopped.
     pub(super) async fn run(
         self,

@@ -13,7 +13,7 @@ use nerve_record::files::{DEFAULT_LIMIT, FileStore};
 use nerve_record::lookup::is_path;
 
 use super::context::RequestContext;
-use super::files::absolute_path;
+use super::file_job::absolute_path;
 use crate::engine::Engine;
 use crate::snapshots::{
     SnapshotOptions, SnapshotOutcome, SnapshotQuery, SnapshotTarget, list_snapshots, restore_snapshot,

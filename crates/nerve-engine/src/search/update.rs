@@ -52,8 +52,8 @@ enum Outcome {
     Partial(String),
 }
 
-/// The properties that show whether a recording has changed. All of it is read before the contents, so that what is written meanwhile is found
-/// next time.
+/// The properties that show whether a recording has changed. They are read before the contents, so that the next update finds what is
+/// written meanwhile.
 struct RecordingVersion {
     is_live: bool,
     meta: Meta,

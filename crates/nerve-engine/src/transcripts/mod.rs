@@ -8,7 +8,7 @@ mod history_log;
 mod merge;
 mod page;
 mod reader;
-mod recorded;
+mod recorded_agent;
 pub mod render;
 
 use std::path::{Path, PathBuf};
@@ -28,12 +28,12 @@ pub use crate::node_files::NodeAddress;
 pub(crate) use self::history_log::HistoryLog;
 pub(crate) use self::page::select_page;
 pub(crate) use self::reader::TurnReader;
-pub(crate) use self::recorded::{
+pub(crate) use self::recorded_agent::{
     command_of, end_of, load_profiles, profile_of, recorded_session, session_of,
 };
 
 use self::merge::merge;
-use self::recorded::{AgentTurns, read_agent_turns, screen_turns};
+use self::recorded_agent::{AgentTurns, read_agent_turns, screen_turns};
 use crate::data_dirs::DataDirs;
 use crate::recordings;
 

@@ -11,7 +11,7 @@ use nerve_types::activity::TsMs;
 
 use super::history_log::HistoryLog;
 use super::merge::merge;
-use super::recorded::{AgentTurns, end_of, load_profiles, read_agent_turns, session_of};
+use super::recorded_agent::{AgentTurns, end_of, load_profiles, read_agent_turns, session_of};
 use crate::data_dirs::DataDirs;
 use crate::node_files::NodeKey;
 

@@ -393,7 +393,7 @@ mod tests {
     }
 
     /// Waits until a shell sleeps, and returns what it counts as.
-    fn sleeping(pty: &Pty) -> Foreground {
+    fn wait_until_asleep(pty: &Pty) -> Foreground {
         let pid = pty.control.pid().unwrap();
         let mut seen = 0;
         let is_asleep = || {
@@ -407,8 +407,8 @@ mod tests {
 
     #[tokio::test]
     async fn shell_that_waits_for_its_reader_is_awake() {
-        assert_eq!(sleeping(&shell("read line")), Foreground::Idle);
-        let unread = sleeping(&shell("while :; do echo some output; done"));
+        assert_eq!(wait_until_asleep(&shell("read line")), Foreground::Idle);
+        let unread = wait_until_asleep(&shell("while :; do echo some output; done"));
         // Other systems do not tell.
         assert_eq!(unread == Foreground::Awake, os::IMPLEMENTATION == "linux");
     }

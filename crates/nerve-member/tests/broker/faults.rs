@@ -157,8 +157,8 @@ async fn refused_records_are_shown_until_the_broker_accepts_them() {
 }
 
 #[tokio::test]
-async fn run_of_a_broker_that_lost_its_disk_is_reported_and_not_repeated() {
-    let test = "run_of_a_broker_that_lost_its_disk_is_reported_and_not_repeated";
+async fn lost_run_is_reported_and_not_repeated() {
+    let test = "lost_run_is_reported_and_not_repeated";
     let Some(mut broker) = broker(test, "") else { return };
     let a = Machine::executor("a", &broker, 1).await;
     let b = Machine::executor("b", &broker, 1).await;

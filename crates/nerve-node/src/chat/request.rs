@@ -40,7 +40,7 @@ pub(super) struct Api {
     sent: AtomicU32,
 }
 
-/// What the attempts of a request have in common.
+/// Data that the attempts of a request share.
 struct Attempts<'a> {
     body: Bytes,
     context: &'a TurnContext,

@@ -19,7 +19,7 @@ const FILES: usize = 500;
 /// Explains what the added time consists of.
 pub(crate) const NOTE: &str = "\
     Fan-out: most of the added time is git's `git worktree add`, whose own time is in the row above it and follows the \
-    load of the machine. nerve adds one worktree at a time, because git fails if it reads a half-made one, and lets git \
+    load of the machine. nerve adds one worktree at a time, because git fails if it reads an incomplete one, and lets git \
     write the files of each on all cores.";
 
 pub(crate) fn measure(report: &mut Report) -> Result<()> {

@@ -68,5 +68,5 @@ export async function measureFlood(browser) {
   report("10 MB/s: a key until the next frame", "ms", painted);
   report("10 MB/s: CPU of the server without a page", "% of a core", alone);
   report("10 MB/s: more with a page that shows the terminal", "% of a core", costs, 5);
-  note("A page cannot draw 10 MB/s. The server sends it the screen with its scrollback instead, at most four times a second. How often depends on the load of the machine, on which the browser runs, too.");
+  note("A page cannot draw 10 MB/s. The server sends it the screen with its scrollback instead, at most four times a second, and less often if the machine is busy. The browser runs on the same machine.");
 }

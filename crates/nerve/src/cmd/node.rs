@@ -42,7 +42,7 @@ pub(super) async fn run(args: NodeArgs) -> Result<()> {
         && (args.all || args.all_machines)
     {
         let server = is_remote(server).then(|| server.clone());
-        return super::top::plain::watch(server, args.all_machines, session.as_deref(), json).await;
+        return super::top::line_list::watch(server, args.all_machines, session.as_deref(), json).await;
     }
     if let NodeCommand::List(args) = &command
         && args.all_machines

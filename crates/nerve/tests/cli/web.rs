@@ -309,7 +309,7 @@ const VIEWS: [&str; 10] =
     ["login", "nodes", "new", "node", "dialog", "terminal", "timeline", "runs", "run", "search"];
 
 #[test]
-fn docs_show_every_view_light_and_dark_on_desktop_and_phone() {
+fn docs_show_views_light_and_dark_on_desktop_and_phone() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let page = fs::read_to_string(docs.join("web-views.md")).unwrap();
     for view in VIEWS {

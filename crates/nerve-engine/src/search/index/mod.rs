@@ -1,8 +1,8 @@
 //! The database of the search index.
 
 mod blocks;
+mod document_writer;
 mod error;
-mod replace;
 mod schema;
 
 use std::collections::HashMap;

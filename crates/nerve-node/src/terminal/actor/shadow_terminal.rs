@@ -27,8 +27,8 @@ impl ShadowTerminal {
         &self.terminal
     }
 
-    /// Processes output that `original` has processed, and returns its alerts. `None` if the copy is of no use any more: it failed, or
-    /// its lines have other numbers, because the program erased a screen of which a part is missing here.
+    /// Processes output that `original` has processed, and returns its alerts. `None` if the copy is no longer usable: it failed, or
+    /// its line numbers differ from the terminal's, because the program erased a screen of which the copy lacks a part.
     pub(super) fn process_data(
         &mut self,
         now: TsNs,

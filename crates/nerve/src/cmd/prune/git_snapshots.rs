@@ -25,9 +25,9 @@ impl GitSnapshots {
         GitSnapshots(recordings.iter().map(files_of).collect())
     }
 
-    /// Removes the snapshots of removed recordings. Those that a branch was made from stay: its changes are compared with them. So do
-    /// those whose folder is gone. Returns the numbers of the removed and of the kept ones; their bytes belong to git. Passes a warning for
-    /// each that git cannot remove.
+    /// Removes the snapshots of removed recordings. A snapshot stays if a branch was made from it, because the changes of the branch are
+    /// compared with it, or if its folder is gone. Returns the numbers of the removed and of the kept snapshots, without bytes: those belong
+    /// to git. Passes a warning for each snapshot that git cannot remove.
     pub(super) fn prune(
         self,
         removed: &[PrunedRecording],

@@ -2,7 +2,7 @@
 
 mod actions;
 mod git_branch;
-pub(super) mod plain;
+pub(super) mod line_list;
 mod server_watch;
 
 use std::collections::BTreeMap;

@@ -16,8 +16,8 @@ use crate::out;
 /// Columns of a line. `since`: the time of the last change of the state.
 const COLUMNS: [&str; 11] =
     ["since", "server", "session", "node", "state", "queued", "tokens", "cost", "folder", "branch", "last"];
-/// Typical cells, from which the columns have their widths: later cells may be longer than those of the first nodes.
-const TYPICAL: [&str; 11] = [
+/// Typical cells, which determine the widths of the columns: the cells of the first nodes may be shorter than later ones.
+const TYPICAL_CELLS: [&str; 11] = [
     "2026-01-31 10:30:00",
     "default",
     "default",
@@ -44,7 +44,7 @@ pub(in crate::cmd) async fn watch(
     json: bool,
 ) -> Result<()> {
     let mut top = Top::new(server, all_machines)?;
-    let mut list = PlainList::new(session, json);
+    let mut list = LineList::new(session, json);
     if !json {
         list.table.print_header()?;
     }
@@ -59,26 +59,26 @@ pub(in crate::cmd) async fn watch(
 }
 
 /// The nodes as they were printed last.
-struct PlainList<'a> {
+struct LineList<'a> {
     session: Option<&'a str>,
     json: bool,
     table: out::Table<'a>,
-    nodes: BTreeMap<NodeKey, Printed>,
+    nodes: BTreeMap<NodeKey, PrintedNode>,
     /// Servers that do not respond.
     unreachable: BTreeSet<String>,
 }
 
 /// A node, and its cells in [`COLUMNS`].
-struct Printed {
+struct PrintedNode {
     row: NodeRow,
     cells: Vec<String>,
 }
 
-impl<'a> PlainList<'a> {
-    fn new(session: Option<&'a str>, json: bool) -> PlainList<'a> {
-        let typical = TYPICAL.map(str::to_string).to_vec();
+impl<'a> LineList<'a> {
+    fn new(session: Option<&'a str>, json: bool) -> LineList<'a> {
+        let typical = TYPICAL_CELLS.map(str::to_string).to_vec();
         let table = out::Table::new(&COLUMNS, &[typical]).align_right(&NUMBERS);
-        PlainList { session, json, table, nodes: BTreeMap::new(), unreachable: BTreeSet::new() }
+        LineList { session, json, table, nodes: BTreeMap::new(), unreachable: BTreeSet::new() }
     }
 
     fn apply(&mut self, update: Update) -> Result<()> {
@@ -132,7 +132,7 @@ impl<'a> PlainList<'a> {
         if old_cells.as_ref() != Some(&cells) {
             self.print(&row, &cells)?;
         }
-        self.nodes.insert(key, Printed { row, cells });
+        self.nodes.insert(key, PrintedNode { row, cells });
         Ok(())
     }
 
@@ -157,7 +157,7 @@ impl<'a> PlainList<'a> {
 
     /// Prints that a node was removed, if it was printed before.
     fn show_removal(&mut self, key: &NodeKey) -> Result<()> {
-        let Some(Printed { mut cells, .. }) = self.nodes.remove(key) else { return Ok(()) };
+        let Some(PrintedNode { mut cells, .. }) = self.nodes.remove(key) else { return Ok(()) };
         if self.json {
             let NodeKey { server, session, node } = key;
             let removal = json!({
@@ -234,8 +234,8 @@ mod tests {
 
     #[test]
     fn activity_stays_while_its_turn_runs() {
-        let mut list = PlainList::new(Some("review"), true);
-        let last = |list: &PlainList<'_>| list.nodes.values().next().unwrap().cells[10].clone();
+        let mut list = LineList::new(Some("review"), true);
+        let last = |list: &LineList<'_>| list.nodes.values().next().unwrap().cells[10].clone();
         list.apply(Update::Nodes("work".to_string(), vec![row("me", NodeState::Busy, 1)])).unwrap();
         let key = row("me", NodeState::Busy, 1).key;
         list.apply(Update::Activity(key.clone(), "Bash make".to_string())).unwrap();
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(last(&list), "fix it");
         list.apply(Update::NodeRemoved(key)).unwrap();
         assert!(list.nodes.is_empty());
-        let mut other = PlainList::new(Some("other"), true);
+        let mut other = LineList::new(Some("other"), true);
         other.apply(Update::Node(Box::new(row("me", NodeState::Busy, 1)))).unwrap();
         assert!(other.nodes.is_empty(), "it is in another session");
     }

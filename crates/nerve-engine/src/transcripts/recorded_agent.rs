@@ -1,4 +1,4 @@
-//! The properties of a recorded agent, and its turns without the history an agent and its turns.
+//! The properties of a recorded agent, and its turns in its session file and on the screen.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Requests that read and write files.
+//! Work on files for requests: its thread, its directories, and the check of its paths.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
