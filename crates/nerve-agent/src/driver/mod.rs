@@ -187,6 +187,16 @@ impl Driver {
         }
     }
 
+    /// Returns the text of the prompt that a line-based program draws, as far as it is known.
+    pub fn drawn_prompt(&self) -> Option<&str> {
+        self.prompt_line.learned.as_deref()
+    }
+
+    /// Records the prompt that the program drew under an earlier driver.
+    pub fn on_known_prompt(&mut self, prompt: String) {
+        self.prompt_line.learned.get_or_insert(prompt);
+    }
+
     /// Records that the program was ready under an earlier driver and has written nothing since.
     pub fn on_idle_takeover(&mut self, now: TsNs) {
         if self.state == AgentState::Starting {

@@ -1,6 +1,6 @@
 //! Programs that ran under an earlier driver.
 
-use nerve_agent::driver::{AgentState, SubmitError};
+use nerve_agent::driver::{AgentState, Overwrite, SubmitError};
 use nerve_types::Foreground;
 
 use super::harness::Harness;
@@ -22,6 +22,21 @@ fn idle_program_is_ready_at_once() {
     assert_eq!(*harness.driver.state(), AgentState::Ready);
     harness.advance(2000);
     assert_eq!(*harness.driver.state(), AgentState::Ready);
+}
+
+#[test]
+fn first_turn_after_takeover_ends_at_the_known_prompt() {
+    for (known, lost) in [(Some("$ "), None), (None, Some(Overwrite::AmbiguousRow))] {
+        let mut harness = replayed("$ echo a\r\na\r\n$ ");
+        known.into_iter().for_each(|prompt| harness.driver.on_known_prompt(prompt.to_string()));
+        harness.driver.on_idle_takeover(harness.now);
+        harness.observe();
+        harness.submit("echo b").unwrap();
+        harness.feed("echo b\r\nb\r\n$ ");
+        harness.advance(5000);
+        assert_eq!(harness.ended.pop().unwrap().overwrite, lost, "{known:?}");
+        assert_eq!(harness.driver.drawn_prompt(), Some("$ "));
+    }
 }
 
 /// Returns a harness whose driver was attached to a shell that has written `output`.

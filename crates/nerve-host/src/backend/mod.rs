@@ -130,6 +130,8 @@ pub struct Memory {
     pub conversation_id: Option<String>,
     /// The beginning of a prompt that may stand in the agent's composer because it was not submitted.
     pub unsent_prompt: Option<String>,
+    /// Text of the prompt that a line-based program draws.
+    pub drawn_prompt: Option<String>,
     /// Limits and usage of the node.
     pub budget: Option<serde_json::Value>,
     /// The last prompt and answer, and the tokens so far.

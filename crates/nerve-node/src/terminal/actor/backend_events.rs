@@ -92,6 +92,9 @@ impl<B: Backend> Actor<B> {
             // Published before a dialog is observed: subscribers learn whether it may be another one than before.
             self.run_effects();
         }
+        if let Some(prompt) = self.link.drawn_prompt() {
+            self.driver.on_known_prompt(prompt.to_string());
+        }
         if let Some(prompt) = self.link.unsent_prompt() {
             self.driver.on_unsent_prompt(prompt.into());
         }

@@ -85,6 +85,11 @@ impl<B: Backend> BackendLink<B> {
         self.memory.unsent_prompt.as_deref()
     }
 
+    /// Returns the text of the prompt that a line-based program draws.
+    pub(super) fn drawn_prompt(&self) -> Option<&str> {
+        self.memory.drawn_prompt.as_deref()
+    }
+
     /// Returns true if the program was ready under a previous owner when it had written this many bytes.
     pub(super) fn was_ready_at(&self, offset: u64) -> bool {
         self.memory.ready_at == Some(offset)
@@ -100,6 +105,13 @@ impl<B: Backend> BackendLink<B> {
         let prompt = prompt.map(|prompt| &prompt[..prompt.floor_char_boundary(UNSENT_PROMPT_LIMIT)]);
         if self.memory.unsent_prompt.as_deref() != prompt {
             self.memory.unsent_prompt = prompt.map(str::to_string);
+        }
+    }
+
+    /// Remembers the text of the prompt that a line-based program draws.
+    pub(super) fn remember_drawn_prompt(&mut self, prompt: Option<&str>) {
+        if self.memory.drawn_prompt.as_deref() != prompt {
+            self.memory.drawn_prompt = prompt.map(str::to_string);
         }
     }
 
