@@ -100,7 +100,7 @@ async fn day_from_installation_to_cleaning_up() {
     let notify_command = format!("echo \"$NERVE_NOTIFY_TEXT\" >> '{}'", notified.display());
     let mut notify = day.command(&["notify", "--on", "blocked", "--command", &notify_command]);
     notify.stdin(Stdio::null()).stdout(Stdio::null());
-    let mut notify = KillOnDrop::spawn(notify);
+    let notify = KillOnDrop::spawn(notify);
     let willing = claude.replace("default", "acceptEdits");
     let agents = format!("{willing},{willing},{claude}");
     let task = format!("WRITETOOL FILE=notes.txt because {SENTENCE}");
@@ -134,7 +134,7 @@ async fn day_from_installation_to_cleaning_up() {
 
     // The next day.
     day.kill_everything().await;
-    assert!(notify.0.wait().is_ok());
+    drop(notify);
     let restored = day.ok(&["server", "start", "--restore"]).await;
     assert_eq!(restored.matches("started").count(), 4, "the server and three nodes: {restored}");
     day.ok(&["send", "notes-3-claude", "wordbeta"]).await;
