@@ -21,15 +21,22 @@
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), nerve_server::error::ServerError> {
-//! use nerve_engine::{Engine, EngineConfig}; use nerve_node::factory::FactoryConfig; use nerve_server::paths::ServerPaths; use
-//! nerve_server::config::ServerConfig;
+//! use nerve_engine::{Engine, EngineConfig};
+//! use nerve_node::factory::FactoryConfig;
+//! use nerve_server::config::ServerConfig;
+//! use nerve_server::paths::ServerPaths;
 //!
-//! let paths = ServerPaths::from_env(); let engine = Engine::new(EngineConfig { nodes: FactoryConfig {
-//!     server: "default".to_string(),
-//!     history_dir: Some(paths.data.history.clone()),
-//!     profile_dir: Some(paths.data.profiles.clone()),
-//!     ..FactoryConfig::default()
-//! }, ..EngineConfig::default() }); nerve_server::serve(&ServerConfig::new("default", paths), engine).await
+//! let paths = ServerPaths::from_env();
+//! let engine = Engine::new(EngineConfig {
+//!     nodes: FactoryConfig {
+//!         server: "default".to_string(),
+//!         history_dir: Some(paths.data.history.clone()),
+//!         profile_dir: Some(paths.data.profiles.clone()),
+//!         ..FactoryConfig::default()
+//!     },
+//!     ..EngineConfig::default()
+//! });
+//! nerve_server::serve(&ServerConfig::new("default", paths), engine).await
 //! # }
 //! ```
 #![warn(missing_docs)]
