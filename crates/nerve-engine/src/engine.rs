@@ -67,6 +67,8 @@ pub(crate) struct Inner {
     pub(crate) factory: NodeFactory,
     pub(crate) clock: Clock,
     pub(crate) events: Publisher,
+    /// The subscription of [`Engine::subscribe_since_start`], until it is taken.
+    since_start: Mutex<Option<broadcast::Receiver<Event>>>,
     pub(crate) sessions: SessionManager,
     pub(crate) runs: Runs,
     pub(crate) persister: SessionPersister,
@@ -92,6 +94,7 @@ impl Engine {
     pub fn new(config: EngineConfig) -> Engine {
         let clock = Clock::start();
         let events = Publisher::new(clock);
+        let since_start = events.subscribe();
         let server = config.nodes.server.clone();
         let factory =
             NodeFactory::with_publisher(config.nodes, events.clone(), clock, Some(nerve_acp_node::start));
@@ -105,6 +108,7 @@ impl Engine {
             runs: Runs::new(config.runs_dir, &server, clock, events.clone()),
             factory,
             clock,
+            since_start: Mutex::new(Some(since_start)),
             events,
             sessions,
             persister,
@@ -133,9 +137,10 @@ impl Engine {
         self.inner.events.subscribe()
     }
 
-    /// Subscribes to all events since the engine was created, for the first caller: those of adopted nodes, too.
+    /// Subscribes to all events since the engine was created, for the first caller: those of adopted nodes, too. The engine keeps
+    /// its latest events until then.
     pub fn subscribe_since_start(&self) -> broadcast::Receiver<Event> {
-        self.inner.events.subscribe_since_start()
+        self.inner.since_start.lock().take().unwrap_or_else(|| self.subscribe())
     }
 
     /// Returns counters of turns and output.

@@ -24,8 +24,6 @@ pub struct Publisher {
 #[derive(Debug)]
 struct Shared {
     sender: broadcast::Sender<Event>,
-    /// The subscription of [`Publisher::subscribe_since_start`], until it is taken.
-    since_start: Mutex<Option<broadcast::Receiver<Event>>>,
     /// Held while an event is numbered and sent, so that subscribers see the numbers in order.
     order: Mutex<()>,
     seq: AtomicU64,
@@ -34,13 +32,11 @@ struct Shared {
 }
 
 impl Publisher {
-    /// Creates a publisher. It keeps its latest events until [`Publisher::subscribe_since_start`] is called.
+    /// Creates a publisher without subscribers. It keeps an event only until all subscribers have received it.
     pub fn new(clock: Clock) -> Publisher {
-        let (sender, since_start) = broadcast::channel(BACKLOG);
         Publisher {
             shared: Arc::new(Shared {
-                sender,
-                since_start: Mutex::new(Some(since_start)),
+                sender: broadcast::Sender::new(BACKLOG),
                 order: Mutex::new(()),
                 seq: AtomicU64::new(0),
                 clock,
@@ -91,11 +87,6 @@ impl Publisher {
     pub fn subscribe(&self) -> broadcast::Receiver<Event> {
         self.shared.sender.subscribe()
     }
-
-    /// Subscribes to all events since the publisher was created. Only the first caller receives earlier events.
-    pub fn subscribe_since_start(&self) -> broadcast::Receiver<Event> {
-        self.shared.since_start.lock().take().unwrap_or_else(|| self.subscribe())
-    }
 }
 
 /// Waits for an event of such a kind, or for lost events, which may include one. Returns false when the events end.
@@ -109,5 +100,23 @@ pub async fn wait_for(
             Ok(_) | Err(RecvError::Lagged(_)) => return true,
             Err(RecvError::Closed) => return false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_without_subscribers_are_not_kept() {
+        let publisher = Publisher::new(Clock::start());
+        let publish = || publisher.publish(None, EventKind::ServerShutdown { keep_nodes: false });
+        publish();
+        assert_eq!(publisher.shared.sender.len(), 0);
+        let subscriber = publisher.subscribe();
+        publish();
+        assert_eq!(publisher.shared.sender.len(), 1);
+        drop(subscriber);
+        assert_eq!(publisher.shared.sender.len(), 0);
     }
 }

@@ -29,14 +29,3 @@ fn events_have_the_session_and_node_that_they_concern() {
         assert_eq!((event.seq, event.node_id.as_deref(), event.session_id.as_deref()), expected);
     }
 }
-
-#[test]
-fn first_subscriber_since_start_receives_earlier_events() {
-    let publisher = Publisher::new(Clock::start());
-    publisher.publish(None, EventKind::ServerShutdown { keep_nodes: false });
-    let mut first = publisher.subscribe_since_start();
-    let mut second = publisher.subscribe_since_start();
-    publisher.publish(None, EventKind::ServerShutdown { keep_nodes: false });
-    assert_eq!([1, 2].map(|_| first.try_recv().unwrap().seq), [1, 2]);
-    assert_eq!(second.try_recv().unwrap().seq, 2);
-}

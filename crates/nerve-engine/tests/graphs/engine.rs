@@ -118,6 +118,17 @@ async fn run_cannot_have_the_name_of_a_session() {
 }
 
 #[tokio::test]
+async fn first_subscriber_since_start_receives_earlier_events() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = engine(folder.path());
+    let graph = json!({"graph": "g", "nodes": {"t": {"type": "template", "template": "x"}}, "steps": [{"id": "a", "node": "t"}]});
+    execute(&engine, graph, "r-1", false).await.unwrap();
+    let (mut first, mut second) = (engine.subscribe_since_start(), engine.subscribe_since_start());
+    assert_eq!(first.try_recv().unwrap().seq, 1);
+    assert!(second.try_recv().ok().is_none_or(|event| event.seq > 1));
+}
+
+#[tokio::test]
 async fn secret_does_not_change_step_keys() {
     let folder = tempfile::tempdir().unwrap();
     let engine = engine(folder.path());
