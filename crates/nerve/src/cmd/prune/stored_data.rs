@@ -3,16 +3,19 @@
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use nerve_graph::journal::has_completed;
 use nerve_host::snapshot_retention::{DiskUsage, trim_snapshots};
 use nerve_server::paths::ServerPaths;
+use nerve_types::files::Lock;
 
 /// Maximum depth of the directories.
 const MAX_DEPTH: usize = 8;
 /// Maximum depth of directories whose size is counted, which users and their programs create.
 const MAX_TREE_DEPTH: usize = 64;
+/// Maximum wait for the lock of a workspace. Its writers hold it for milliseconds.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A kind of stored data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,10 +149,13 @@ pub(in crate::cmd) fn prune(
         let mut data = StoredData { kind, removed: FileTotal::default(), kept: FileTotal::default() };
         let directory = kind.directory(paths);
         visit_files(&directory, MAX_DEPTH, &mut |path, metadata| {
-            let is_old = metadata.modified().is_ok_and(|written| written < rules.not_before);
-            let is_removed = is_old
+            let remove_old = || match kind {
+                DataKind::Conversations => remove_conversation(path, &directory, rules.not_before),
+                _ => remove(path, &directory).map(|()| true),
+            };
+            let is_removed = is_written_before(metadata, rules.not_before)
                 && kind.is_removable(path, paths, rules)
-                && (rules.dry_run || remove(path, &directory).map_err(&mut *warn).is_ok());
+                && (rules.dry_run || remove_old().map_err(&mut *warn) == Ok(true));
             let total = if is_removed { &mut data.removed } else { &mut data.kept };
             total.files += 1;
             total.bytes += metadata.len();
@@ -190,6 +196,22 @@ fn visit_files(directory: &Path, depth: usize, visit: &mut dyn FnMut(&Path, &fs:
     }
 }
 
+fn is_written_before(metadata: &fs::Metadata, time: SystemTime) -> bool {
+    metadata.modified().is_ok_and(|written| written < time)
+}
+
+/// Removes a conversation, unless a turn was added after `not_before`; returns false then.
+fn remove_conversation(path: &Path, root: &Path, not_before: SystemTime) -> Result<bool, String> {
+    // Writers read and replace the file under this lock.
+    let lock = Lock::take(&path.with_file_name(".lock"), LOCK_TIMEOUT);
+    let _lock = lock.map_err(|error| format!("cannot remove {}: {error}", path.display()))?;
+    let is_old = path.symlink_metadata().is_ok_and(|metadata| is_written_before(&metadata, not_before));
+    if is_old {
+        remove(path, root)?;
+    }
+    Ok(is_old)
+}
+
 /// Removes a file, and its directories below `root` that are empty then.
 fn remove(path: &Path, root: &Path) -> Result<(), String> {
     fs::remove_file(path).map_err(|error| format!("cannot remove {}: {error}", path.display()))?;
@@ -227,8 +249,6 @@ fn is_locked(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     const AGE: Duration = Duration::from_secs(100_000);
@@ -299,6 +319,29 @@ mod tests {
         assert!(old.exists());
         pruned(&paths, PruneRules { conversations: true, ..rules(false) });
         assert!(!old.exists() && new.exists());
+    }
+
+    #[test]
+    fn conversation_with_a_writer_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let paths = ServerPaths::under(dir.path());
+        let conversation = paths.conversations().join("w/c.json");
+        file(conversation.clone(), "[]", true);
+        let rules = PruneRules { conversations: true, ..rules(false) };
+        let writer = Lock::take(&conversation.with_file_name(".lock"), Duration::ZERO).unwrap();
+        let mut warnings = 0;
+        prune(&paths, rules, &mut |_| warnings += 1);
+        assert!(conversation.exists() && warnings == 1);
+
+        // The writer has added a turn since the file was found.
+        file(conversation.clone(), "[1]", false);
+        drop(writer);
+        let remove = || remove_conversation(&conversation, &paths.conversations(), rules.not_before);
+        assert_eq!(remove(), Ok(false));
+        assert!(conversation.exists());
+        file(conversation.clone(), "[1]", true);
+        assert_eq!(remove(), Ok(true));
+        assert!(!conversation.exists());
     }
 
     #[test]
