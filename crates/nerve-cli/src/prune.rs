@@ -15,8 +15,8 @@ With --older-than, only nodes that stopped earlier are removed. Recordings, fold
 were last written earlier are removed as well, for all servers. What running nodes and servers use stays, and so do unsaved changes, runs
 that can be resumed, and the agents' own files.
 
-With --everything, conversations (--workspace) that were last used earlier are removed, too, and so are the snapshots of the removed
-recordings in git repositories. Snapshots that a branch was made from stay.
+With --everything, conversations (--workspace) that were last used earlier are removed, too, and so are the snapshots of removed
+recordings in git repositories, also if an earlier command removed the recordings. Snapshots that a branch was made from stay.
 
 The oldest files of snapshots are removed if all together exceed max-size of [snapshots] in config.toml (10G). Those of running sessions
 and of branches stay. A running server does the same by itself.

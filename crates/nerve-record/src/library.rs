@@ -11,7 +11,7 @@ use crate::ahr::{AhrError, Block, Body, Part, Reader};
 use crate::executions;
 use crate::index::Index;
 use crate::meta::Meta;
-use crate::snapshots;
+use crate::snapshots::{self, FilesRef};
 use crate::store::{self, Store};
 
 /// Bytes at the end of a recording that are searched for its last block. Nerve's own blocks are shorter.
@@ -157,7 +157,7 @@ pub fn select_expired(all: &[RecordingInfo], keep: Retention) -> Vec<(&Recording
 
 /// Removes a recording and its sidecars, the recording last. Returns false and removes nothing if the recording or that of
 /// an execution is live or empty, see [`select_expired`]. The files of its snapshots are not removed: see
-/// [`crate::files::remove_from_git`].
+/// [`crate::files::remove_from_git`]. If git repositories have some, the list of snapshots stays: see [`removed`].
 ///
 /// # Errors
 /// Any I/O error.
@@ -170,6 +170,11 @@ pub fn remove(recording: &Path) -> io::Result<bool> {
             None => return Ok(false),
         }
     }
+    // Only the list says which snapshots in git repositories belong to the recording.
+    let lines = snapshots::read(recording).unwrap_or_default();
+    if lines.iter().filter_map(|line| line.files.as_ref()).any(FilesRef::is_in_git) {
+        fs::rename(snapshots::list_path(recording), snapshots::list_path(&stand_in(recording)))?;
+    }
     for path in recording_files(recording).iter().rev() {
         match fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -179,6 +184,25 @@ pub fn remove(recording: &Path) -> io::Result<bool> {
     // The folder may be missing, or contain other files.
     let _ = fs::remove_dir(executions::folder_path(recording));
     Ok(true)
+}
+
+/// Returns the path `<stem>.removed.ahr`, which stands for a removed recording. No file has it.
+fn stand_in(recording: &Path) -> PathBuf {
+    store::sidecar_path(recording, "removed.ahr")
+}
+
+/// Lists the stand-ins of removed recordings with snapshots in git repositories, sorted by path. Only their lists of snapshots exist:
+/// see [`snapshots::list_path`].
+pub fn removed(store: &Store) -> Vec<PathBuf> {
+    let from_list = |list: PathBuf| {
+        let stem = list.file_name()?.to_str()?.strip_suffix(".removed.snapshots.jsonl")?;
+        let recording = list.with_file_name(format!("{stem}.{}", store::EXTENSION));
+        // A recording can be imported again.
+        matches!(recording.try_exists(), Ok(false)).then(|| stand_in(&recording))
+    };
+    let mut removed: Vec<PathBuf> = store.files().filter_map(from_list).collect();
+    removed.sort();
+    removed
 }
 
 /// Locks a recording that has ended; `None` if it is live or empty.

@@ -1,11 +1,12 @@
 //! Snapshots of a recorded session: `<stem>.snapshots.jsonl`.
 
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use nerve_types::files::replace_unsynced;
 use serde::{Deserialize, Serialize};
 
 use crate::store;
@@ -44,6 +45,13 @@ pub struct FilesRef {
     pub reference: String,
 }
 
+impl FilesRef {
+    /// Returns true for files in a git repository.
+    pub fn is_in_git(&self) -> bool {
+        self.provider == "git"
+    }
+}
+
 /// Returns the path of the snapshot list of `recording`.
 pub fn list_path(recording: &Path) -> PathBuf {
     store::sidecar_path(recording, "snapshots.jsonl")
@@ -65,6 +73,26 @@ pub fn append(recording: &Path, line: &SnapshotLine) -> io::Result<()> {
     serde_json::to_writer(&mut text, line)?;
     text.push(b'\n');
     file.write_all(&text)
+}
+
+/// Replaces the list of `recording` with `lines`; removes it if there are none.
+///
+/// # Errors
+/// Any I/O error.
+pub fn replace(recording: &Path, lines: &[SnapshotLine]) -> io::Result<()> {
+    let path = list_path(recording);
+    if lines.is_empty() {
+        return match fs::remove_file(path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        };
+    }
+    let mut text = Vec::new();
+    for line in lines {
+        serde_json::to_writer(&mut text, line)?;
+        text.push(b'\n');
+    }
+    replace_unsynced(&path, &text)
 }
 
 fn ends_in_newline(file: &mut File) -> io::Result<bool> {

@@ -90,10 +90,14 @@ impl Store {
 
     /// Removes sidecars that processes left unfinished over an hour ago. Failures are left to the next sweep.
     pub fn sweep(&self) {
-        let files = self.months().flat_map(|month| entries(&month).collect::<Vec<_>>());
-        for path in files.map(|file| file.path()).filter(|path| is_abandoned(path)) {
+        for path in self.files().filter(|path| is_abandoned(path)) {
             let _ = fs::remove_file(path);
         }
+    }
+
+    /// Lists the paths of all recordings and sidecars. Skips unreadable folders.
+    pub(crate) fn files(&self) -> impl Iterator<Item = PathBuf> {
+        self.months().flat_map(|month| entries(&month).map(|file| file.path()).collect::<Vec<_>>())
     }
 
     fn months(&self) -> impl Iterator<Item = PathBuf> {

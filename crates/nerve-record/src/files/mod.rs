@@ -211,23 +211,24 @@ pub fn find_provider(
     }
 }
 
-/// Removes the files of a snapshot from the git repository that has them, if both still exist. Copies stay: they are removed by the
+/// Removes the files of a snapshot from the git repository that has them, if they still exist. Copies stay: they are removed by the
 /// size of their store. `files` is untrusted, as in [`find_provider`].
 ///
 /// # Errors
-/// The reference is invalid, or git fails.
+/// The reference is invalid, the source is no git work tree (any more, or at the moment), or git fails.
 pub fn remove_from_git(files: &FilesRef, store: &FileStore) -> Result<(), FilesError> {
-    // Git cannot be started in a missing directory.
-    if files.provider != git::NAME || !files.source.is_dir() {
+    if !files.is_in_git() {
         return Ok(());
     }
     let unknown =
         || FilesError::Reference { provider: files.provider.clone(), reference: files.reference.clone() };
     let key = git::parse_reference(&files.reference).ok_or_else(unknown)?;
-    match GitProvider::open(&files.source, store, DEFAULT_LIMIT)? {
-        Some(git) => git.remove(&key),
-        None => Ok(()),
+    let gone = || FilesError::NoWorkTree { path: files.source.clone() };
+    // Git cannot be started in a missing directory.
+    if !files.source.is_dir() {
+        return Err(gone());
     }
+    GitProvider::open(&files.source, store, DEFAULT_LIMIT)?.ok_or_else(gone)?.remove(&key)
 }
 
 /// Returns false for files whose copy was removed from the store, for example because of its size limit.

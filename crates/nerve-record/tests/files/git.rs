@@ -8,8 +8,9 @@ use std::time::{Duration, SystemTime};
 
 use nerve_record::files::{
     FileStore, FilesError, GitProvider, Provider, RestoreDir, RestoreResult, SnapshotRequest, choose,
-    find_provider,
+    find_provider, remove_from_git,
 };
+use nerve_record::snapshots::FilesRef;
 
 use crate::{Fixture, MEGABYTE, REQUEST, key, listing};
 
@@ -132,6 +133,20 @@ fn commit_describes_snapshot_and_has_head_as_parent() {
     let (found, found_key) = find_provider(&files, &fixture.store()).unwrap();
     found.restore(&found_key, &fixture.target()).unwrap();
     assert_eq!(listing(&fixture.target())["kept"], r"changed\n");
+}
+
+#[test]
+fn snapshot_is_removed_only_from_a_repository() {
+    let fixture = committed();
+    let files = provider(&fixture).take(&key(1), &REQUEST).unwrap().files;
+    let other = tempfile::tempdir().unwrap();
+    for source in [other.path().to_path_buf(), other.path().join("gone")] {
+        let files = FilesRef { source, ..files.clone() };
+        let error = remove_from_git(&files, &fixture.store()).unwrap_err();
+        assert!(matches!(error, FilesError::NoWorkTree { .. }), "{error}");
+    }
+    remove_from_git(&files, &fixture.store()).unwrap();
+    assert!(provider(&fixture).keys().unwrap().is_empty());
 }
 
 #[test]

@@ -7,10 +7,10 @@ use std::time::{Duration, SystemTime};
 use nerve_record::ahr::{Body, Writer};
 use nerve_record::executions;
 use nerve_record::index::Index;
-use nerve_record::library::{Reason, RecordingInfo, Retention, list, remove, select_expired};
+use nerve_record::library::{Reason, RecordingInfo, Retention, list, remove, removed, select_expired};
 use nerve_record::lookup::{Finder, LookupError, Name};
 use nerve_record::meta::Meta;
-use nerve_record::snapshots::{self, SnapshotLine};
+use nerve_record::snapshots::{self, FilesRef, SnapshotLine};
 use nerve_record::store::Store;
 use nerve_types::{Size, TsNs};
 
@@ -223,6 +223,33 @@ fn removal_includes_sidecars_and_spares_live_recordings() {
     drop(writer);
     assert!(!list(&store, usize::MAX)[0].live);
     assert!(remove(&path).unwrap() && !path.exists());
+}
+
+#[test]
+fn list_of_git_snapshots_outlives_its_recording() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::new(dir.path());
+    let [one, two] = ["one", "two"].map(|id| store_recording(&store, id, 1));
+    let line = |provider: &str| {
+        let files = FilesRef { provider: provider.into(), source: "/w".into(), reference: "r".into() };
+        let kind = "auto".to_string();
+        SnapshotLine { id: 1, ts_ns: START, label: None, kind, anchor_byte: 5, files: Some(files) }
+    };
+    snapshots::append(&one, &line("git")).unwrap();
+    snapshots::append(&two, &line("copy")).unwrap();
+    assert!(removed(&store).is_empty());
+    assert!(remove(&one).unwrap() && remove(&two).unwrap());
+    assert!(store.all().is_empty());
+    let [stand_in] = &removed(&store)[..] else { panic!("{:?}", removed(&store)) };
+    assert_eq!(snapshots::read(stand_in).unwrap(), [line("git")]);
+    // The recording is imported again.
+    store_recording(&store, "one", 1);
+    assert!(removed(&store).is_empty());
+    assert!(remove(&one).unwrap());
+    snapshots::replace(stand_in, &[line("git"), line("git")]).unwrap();
+    assert_eq!(snapshots::read(stand_in).unwrap().len(), 1);
+    snapshots::replace(stand_in, &[]).unwrap();
+    assert_eq!(fs::read_dir(one.parent().unwrap()).unwrap().count(), 0);
 }
 
 #[test]

@@ -14,7 +14,6 @@ use nerve_engine::recordings::library::{list_recordings, prune_recordings};
 use nerve_server::paths::ServerPaths;
 use serde_json::{Value, json};
 
-use self::git_snapshots::GitSnapshots;
 use self::stored_data::{FileTotal, PruneRules, StoredData};
 use super::fan_out::{self, PrunedWorktrees};
 use super::node;
@@ -77,15 +76,15 @@ pub(super) async fn run(args: PruneArgs) -> Result<()> {
     print(&PruneReport { nodes, data }, &args)
 }
 
-/// Removes recordings that ended `age` ago, and other data by `rules`. `git_snapshots`: removes the snapshots of these recordings in git
+/// Removes recordings that ended `age` ago, and other data by `rules`. `everything`: removes the snapshots of removed recordings in git
 /// repositories, too. Returns the removed and the kept data of each kind.
-fn prune_data(age: Duration, rules: PruneRules, git_snapshots: bool) -> Result<Vec<DataTotals>> {
+fn prune_data(age: Duration, rules: PruneRules, everything: bool) -> Result<Vec<DataTotals>> {
     let dry_run = rules.dry_run;
     let paths = ServerPaths::from_env();
     let dirs = &paths.data;
     let mut warn = |warning| out::warning(warning);
     let all = list_recordings(None, dirs);
-    let snapshots = git_snapshots.then(|| GitSnapshots::read(&all));
+    let folders = everything.then(|| git_snapshots::list_folders(dirs));
     let request =
         PruneRecordings { older_than: Some(Seconds::from(age)), dry_run, ..PruneRecordings::default() };
     let recordings = prune_recordings(&request, dirs, &mut warn)?;
@@ -96,8 +95,8 @@ fn prune_data(age: Duration, rules: PruneRules, git_snapshots: bool) -> Result<V
         bytes: bytes.saturating_sub(removed.bytes),
     };
     let mut data = vec![DataTotals { kind: "recordings", removed, kept }];
-    if let Some(snapshots) = snapshots {
-        let (removed, kept) = snapshots.prune(&recordings.removed, dirs, dry_run, &mut warn);
+    if let Some(folders) = folders {
+        let (removed, kept) = git_snapshots::prune(&recordings, &folders, dirs, &mut warn);
         data.push(DataTotals { kind: "git snapshots", removed, kept });
     }
     let others = stored_data::prune(&paths, rules, &mut warn);

@@ -37,6 +37,17 @@ impl Fixture {
         done
     }
 
+    /// Runs `nerve prune --everything` and returns the totals of snapshots in git repositories.
+    fn prune_everything(&self, more: &[&str]) -> Value {
+        self.backdate_folders();
+        let done = self
+            .home
+            .nerve(&[&["prune", "--everything", "--older-than", "0s", "--json"], more].concat())
+            .json();
+        let data = done["data"].as_array().unwrap();
+        data.iter().find(|data| data["kind"] == "git_snapshots").unwrap().clone()
+    }
+
     /// Returns the references of the snapshots that the repository has.
     fn git_snapshots(&self) -> String {
         git(&self.home, &self.folder(), &["for-each-ref", "--format=%(refname)", "refs/nerve/snapshots"])
@@ -82,23 +93,50 @@ fn git_snapshots_are_pruned_by_request() {
     let fixture = Fixture::with_git().with_two_turns();
     put(&fixture.ended_branch(), "file", "mine\n");
     fixture.end_node("me");
-    fixture.backdate_folders();
-    let prune = |more: &[&str]| {
-        let done = fixture.home.nerve(&[&["prune", "--older-than", "0s", "--json"], more].concat()).json();
-        let data = done["data"].as_array().unwrap().clone();
-        data.into_iter().find(|data| data["kind"] == "git_snapshots")
-    };
     let before = fixture.git_snapshots();
     assert!(before.lines().count() >= 2, "{before}");
-    let planned = prune(&["--everything", "--dry-run"]).unwrap();
+    let planned = fixture.prune_everything(&["--dry-run"]);
     assert_eq!(planned["removed"]["files"], before.lines().count() - 1);
     assert_eq!(planned["kept"]["files"], 1);
     assert_eq!(fixture.git_snapshots(), before);
-    assert_eq!(prune(&["--everything"]).unwrap(), planned);
+    assert_eq!(fixture.prune_everything(&[]), planned);
     // The changes of the branch are compared with the first one.
     let left = fixture.git_snapshots();
     assert!(left.lines().count() == 1 && left.ends_with("/1"), "{left}");
+    let again = fixture.prune_everything(&[]);
+    assert_eq!((&again["removed"]["files"], &again["kept"]["files"]), (&0.into(), &1.into()));
     fixture.home.nerve(&["prune", "--everything"]).assert_stderr(2, &["--older-than"]);
+}
+
+#[test]
+fn git_snapshots_of_pruned_branches_are_planned_and_removed() {
+    let fixture = Fixture::with_git().with_two_turns();
+    let folder = fixture.ended_branch();
+    fixture.end_node("me");
+    let before = fixture.git_snapshots().lines().count();
+    let planned = fixture.prune_everything(&["--dry-run"]);
+    assert_eq!((&planned["removed"]["files"], &planned["kept"]["files"]), (&before.into(), &0.into()));
+    assert!(folder.is_dir());
+    assert_eq!(fixture.prune_everything(&[]), planned);
+    assert_eq!((folder.exists(), fixture.git_snapshots()), (false, String::new()));
+}
+
+#[test]
+fn git_snapshots_of_recordings_removed_earlier_are_pruned() {
+    let fixture = Fixture::with_git().with_two_turns();
+    fixture.end_node("me");
+    let before = fixture.git_snapshots();
+    fixture.prune(&[]);
+    assert!(!fixture.recording.exists());
+    assert_eq!(fixture.git_snapshots(), before);
+    let planned = fixture.prune_everything(&["--dry-run"]);
+    let count = before.lines().count();
+    assert_eq!((&planned["removed"]["files"], &planned["kept"]["files"]), (&count.into(), &0.into()));
+    assert_eq!(fixture.git_snapshots(), before);
+    assert_eq!(fixture.prune_everything(&[]), planned);
+    assert_eq!(fixture.git_snapshots(), "");
+    let again = fixture.prune_everything(&[]);
+    assert_eq!((&again["removed"]["files"], &again["kept"]["files"]), (&0.into(), &0.into()));
 }
 
 #[test]
