@@ -64,6 +64,9 @@ impl PromptLine {
 /// Characters that end a continuation prompt: `...`, `   ...>`, `postgres-#`, `irb(main):002*`.
 const CONTINUATION_ENDS: [char; 9] = ['>', '.', ':', '#', '$', '%', '|', '+', '*'];
 
+/// Least length of a learned prompt, in characters, that marks the end of output in the same row.
+const MIN_DISTINCTIVE_CHARS: usize = 3;
+
 impl Driver {
     /// Returns true if the text is a prompt of this line-based program, trailing blanks aside: the known, the learned or
     /// the drawn one, or a continuation prompt. Such a prompt has no letters or digits, or the letters of the prompt.
@@ -111,6 +114,12 @@ impl Driver {
         self.prompt_line.has_text = !row.trim().is_empty();
         self.prompt_line.is_bare = self.is_at_prompt(view) || ends_learned && self.turns.current.is_some();
         self.prompt_line.output_end = self.find_output_end(row).filter(|_| !self.prompt_line.is_bare);
+    }
+
+    /// Returns true if output hardly ends with the prompt by chance: the profile's prompt, or a learned one that is not short.
+    pub(super) fn has_distinctive_prompt(&self) -> bool {
+        let learned = self.prompt_line.learned.as_deref().unwrap_or_default().trim();
+        self.profile.prompt.is_some() || learned.chars().count() >= MIN_DISTINCTIVE_CHARS
     }
 
     /// Finds a known prompt behind output in the cursor's row of a running turn.

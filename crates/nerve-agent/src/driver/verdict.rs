@@ -163,6 +163,7 @@ impl Driver {
             }
             let quiet = self.profile.timing.quiet();
             if !self.profile.foreground
+                && self.has_distinctive_prompt()
                 && let Some(end) = self.find_output_end(row)
             {
                 let text = format!("a prompt behind output: '{}'", end.row.trim());

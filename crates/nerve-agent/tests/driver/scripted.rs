@@ -364,6 +364,26 @@ fn prompt_for_the_rest_of_a_line_blocks() {
 }
 
 #[test]
+fn short_prompt_behind_output_is_no_proof() {
+    for prompt in ["> ", ": "] {
+        let mut harness = line_based("generic", prompt);
+        harness.submit("connect").unwrap();
+        harness.feed(&format!("connect\r\nconnecting -{prompt}"));
+        harness.advance(10_000);
+        assert!(harness.ended.is_empty(), "{prompt:?} {:?}", harness.driver.evidence());
+        harness.feed(&format!("ok\r\n{prompt}"));
+        harness.advance(5000);
+        let end = harness.ended.pop().unwrap();
+        assert_eq!((end.outcome, end.span.lines, end.overwrite), (Outcome::Done, 1..2, None), "{prompt:?}");
+        harness.submit("connect").unwrap();
+        harness.feed(&format!("connect\r\nconnecting -{prompt}"));
+        harness.advance(60_000);
+        let end = harness.ended.pop().unwrap();
+        assert_eq!((end.span.lines, end.overwrite), (3..4, Some(Overwrite::AmbiguousRow)), "{prompt:?}");
+    }
+}
+
+#[test]
 fn printed_marks_do_not_end_turn() {
     let mut harness = Harness::ready_shell();
     harness.submit("cat marks").unwrap();

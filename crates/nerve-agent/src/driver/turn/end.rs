@@ -174,7 +174,10 @@ impl Driver {
             return false;
         }
         match (&line.output_end, &self.turns.current) {
-            (Some(end), Some(turn)) => self.has_fresh_lines || turn.prompt_row == end.row.trim_end(),
+            (Some(end), Some(turn)) => {
+                let may_be_output = !self.profile.foreground && !self.has_distinctive_prompt();
+                self.has_fresh_lines || may_be_output || turn.prompt_row == end.row.trim_end()
+            }
             _ => self.profile.foreground && line.has_text && line.learned.is_some(),
         }
     }
