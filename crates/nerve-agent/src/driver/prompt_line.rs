@@ -14,12 +14,18 @@ use super::{Driver, Source, View};
 pub(super) struct PromptLine {
     /// Text of the prompt that was drawn when the program was silent.
     pub(super) learned: Option<String>,
+    /// The program brackets pastes at the learned prompt.
+    brackets_pastes: bool,
     /// The cursor's line.
     pub(super) cursor_line: u64,
     /// The text of that line was written over other text.
     pub(super) covers_text: bool,
     /// The cursor's line held nothing but a known prompt.
     pub(super) is_bare: bool,
+    /// The cursor's line held a changed prompt of zsh or fish.
+    pub(super) is_fresh: bool,
+    /// The cursor's line held no prompt, or possibly one for the rest of a line.
+    pub(super) lacks_prompt: bool,
     /// The cursor's line held text.
     pub(super) has_text: bool,
     /// The cursor's line held output without a line end, and a known prompt behind it.
@@ -64,6 +70,15 @@ impl PromptLine {
 /// Characters that end a continuation prompt: `...`, `   ...>`, `postgres-#`, `irb(main):002*`.
 const CONTINUATION_ENDS: [char; 9] = ['>', '.', ':', '#', '$', '%', '|', '+', '*'];
 
+/// Usual ends of a shell's prompt.
+const SHELL_PROMPT_ENDS: [char; 4] = ['>', '#', '$', '%'];
+
+/// Words in zsh's prompt for the rest of a line (`%_> `), and the word in the prompt of fish's `read`.
+const INPUT_WORDS: &str = "\
+    for while repeat select until if then else elif math cond cmdor cmdand pipe errpipe foreach case function \
+    subsh cursh array quote dquote bquote cmdsubst mathsubst elif-then heredoc heredocd brace braceparam always \
+    read";
+
 /// Least length of a learned prompt, in characters, that marks the end of output in the same row.
 const MIN_DISTINCTIVE_CHARS: usize = 3;
 
@@ -106,14 +121,41 @@ impl Driver {
     /// Updates what the cursor's row of a line-based program holds.
     pub(super) fn observe_prompt_line(&mut self, view: &View<'_>) {
         let row = self.prompt_text(view);
+        let has_text = !row.trim().is_empty();
+        let is_at_prompt = self.is_at_prompt(view);
         // Output without a line end may have been taken for a part of the prompt.
-        let ends_learned = !row.trim().is_empty()
-            && self.prompt_line.learned.as_ref().is_some_and(|learned| learned.ends_with(&row));
+        let ends_learned =
+            has_text && self.prompt_line.learned.as_ref().is_some_and(|learned| learned.ends_with(&row));
+        let is_input_request = self.is_input_request(&row);
+        let may_be_rest = ends_learned && !is_at_prompt && (row.trim() == ">" || is_input_request);
+        // zsh and fish switch bracketed paste on while they read a line.
+        let brackets_pastes = view.screen.modes.bracketed_paste;
+        let lacks_editor = self.prompt_line.brackets_pastes && !brackets_pastes;
+        let lacks_prompt =
+            may_be_rest || self.has_fresh_lines && (!has_text || lacks_editor || is_input_request);
         self.prompt_line.cursor_line = view.cursor_line;
         self.prompt_line.covers_text = view.covered_line == Some(view.cursor_line);
-        self.prompt_line.has_text = !row.trim().is_empty();
-        self.prompt_line.is_bare = self.is_at_prompt(view) || ends_learned && self.turns.current.is_some();
+        self.prompt_line.has_text = has_text;
+        self.prompt_line.lacks_prompt = lacks_prompt;
+        self.prompt_line.is_fresh =
+            self.has_fresh_lines && !lacks_prompt && (brackets_pastes || self.ends_like_prompt(&row));
+        self.prompt_line.is_bare =
+            is_at_prompt || ends_learned && !may_be_rest && self.turns.current.is_some();
         self.prompt_line.output_end = self.find_output_end(row).filter(|_| !self.prompt_line.is_bare);
+    }
+
+    /// Returns true if the row is zsh's prompt for the rest of a line, such as `quote> `, or the prompt of fish's `read`.
+    fn is_input_request(&self, row: &str) -> bool {
+        let is_request =
+            |words: &str| words.split(' ').all(|word| INPUT_WORDS.split(' ').any(|known| known == word));
+        self.has_fresh_lines && row.trim().strip_suffix('>').is_some_and(is_request)
+    }
+
+    /// Returns true if the row ends with the character with which the learned prompt or most shells' prompts end.
+    fn ends_like_prompt(&self, row: &str) -> bool {
+        let learned = self.prompt_line.learned.as_deref().unwrap_or_default().trim_end();
+        let end = row.trim_end().chars().last();
+        end.is_some_and(|end| SHELL_PROMPT_ENDS.contains(&end) || learned.ends_with(end))
     }
 
     /// Returns true if output hardly ends with the prompt by chance: the profile's prompt, or a learned one that is not short.
@@ -142,19 +184,18 @@ impl Driver {
 
     /// Returns true if a line-based program without marks shows a continuation prompt in the running turn, such as `   ...>`.
     pub(super) fn asks_for_rest(&self, row: &str) -> bool {
-        let learned = self.prompt_line.learned.as_deref().unwrap_or_default().trim();
-        let row = row.trim();
+        let learned = self.prompt_line.learned.as_deref().unwrap_or_default();
+        let text = row.trim();
         let is_rest = match self.profile.foreground {
-            true => row == ">",
-            false => row.ends_with('>') || ["...", "|"].contains(&row),
+            true => text == ">",
+            false => text.ends_with('>') || ["...", "|"].contains(&text),
         };
-        let is_symbol = !row.is_empty() && !row.contains(char::is_alphanumeric);
+        let is_symbol = !text.is_empty() && !text.contains(char::is_alphanumeric);
         self.turns.current.is_some()
             && self.profile.prompt.is_none()
-            && !learned.is_empty()
-            && is_symbol
-            && is_rest
-            && !learned.ends_with(row)
+            && !learned.trim().is_empty()
+            && (is_symbol && is_rest || self.is_input_request(row))
+            && !learned.ends_with(row.trim_start())
     }
 
     /// Learns the prompt of a line-based program from a ready state.
@@ -181,9 +222,11 @@ impl Driver {
         self.prompt_line.end = PromptEnd::at_cursor(view);
         let quiet = matches!(verdict, Verdict::Ready { source: Source::Quiet | Source::Foreground, .. });
         // A part of the row may be output that the prompt has not covered, or that it follows.
-        if (quiet || is_bare) && !self.prompt_line.covers_text && self.prompt_line.output_end.is_none() {
+        let may_be_output = self.prompt_line.covers_text || self.prompt_line.output_end.is_some();
+        if (quiet || is_bare) && !may_be_output && !self.prompt_line.lacks_prompt {
             let row = self.prompt_text(view);
             self.prompt_line.learned = (!row.trim().is_empty()).then_some(row);
+            self.prompt_line.brackets_pastes = view.screen.modes.bracketed_paste;
         }
     }
 

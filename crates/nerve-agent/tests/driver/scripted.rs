@@ -346,9 +346,12 @@ fn changed_prompt_of_a_shell_is_no_output() {
 
 #[test]
 fn prompt_for_the_rest_of_a_line_blocks() {
-    for (profile, prompt, rest) in
-        [("generic", "sqlite> ", "   ...> "), ("shell", "$ ", "> "), ("generic", "> ", "... ")]
-    {
+    for (profile, prompt, rest) in [
+        ("generic", "sqlite> ", "   ...> "),
+        ("shell", "$ ", "> "),
+        ("generic", "> ", "... "),
+        ("shell", "me>", "> "),
+    ] {
         let mut harness = line_based(profile, prompt);
         harness.submit("select 'x").unwrap();
         harness.feed(&format!("select 'x\r\n{rest}"));
@@ -380,6 +383,72 @@ fn short_prompt_behind_output_is_no_proof() {
         harness.advance(60_000);
         let end = harness.ended.pop().unwrap();
         assert_eq!((end.span.lines, end.overwrite), (3..4, Some(Overwrite::AmbiguousRow)), "{prompt:?}");
+    }
+}
+
+#[test]
+fn end_of_the_prompt_may_ask_for_the_rest_of_a_line() {
+    for profile in ["shell", "generic"] {
+        let mut harness = line_based(profile, "me> ");
+        for unfinished in ["echo 'a", "b"] {
+            harness.submit(unfinished).unwrap();
+            harness.feed(&format!("{unfinished}\r\n> "));
+            harness.advance(60_000);
+            let end = harness.ended.pop().unwrap();
+            assert_eq!(end.overwrite, Some(Overwrite::AmbiguousRow), "{profile} {unfinished}");
+        }
+        harness.submit("c'").unwrap();
+        harness.feed("c'\r\na\r\nb\r\nc\r\nme> ");
+        harness.advance(5000);
+        let end = harness.ended.pop().unwrap();
+        assert_eq!((end.span.lines, end.overwrite), (3..6, None), "{profile}");
+    }
+}
+
+/// Returns zsh after it has drawn its first prompt.
+fn ready_zsh(prompt: &str) -> Harness {
+    let mut harness = line_based("shell", prompt);
+    harness.driver = harness.driver.with_fresh_lines();
+    harness
+}
+
+#[test]
+fn row_of_a_waiting_zsh_is_no_prompt() {
+    // zsh brackets pastes while it reads a line.
+    let (on, off) = ("\x1b[?2004h", "\x1b[?2004l");
+    let lost = Some(Overwrite::AmbiguousRow);
+    for (on, off, output, end_line, overwrite) in [
+        (on, off, "working", 2, lost),
+        (on, off, "", 2, lost),
+        (on, off, "50% ", 2, lost),
+        (on, off, "one\r\nother# ", 3, lost),
+        (on, off, "~ ❯ \x1b[?2004h", 1, None),
+        ("", "", "working", 2, lost),
+        ("", "", "", 2, lost),
+        ("", "", "other# ", 1, None),
+    ] {
+        let mut harness = ready_zsh(&format!("vm# {on}"));
+        harness.submit("x").unwrap();
+        harness.feed(&format!("x{off}\r\n{output}"));
+        harness.advance(5000);
+        let end = harness.ended.pop().unwrap();
+        assert_eq!((end.span.lines, end.overwrite), (1..end_line, overwrite), "{on:?} {output:?}");
+    }
+}
+
+#[test]
+fn zsh_that_asks_for_the_rest_of_a_line_blocks() {
+    for rest in ["quote> ", "for then> ", "> "] {
+        let mut harness = ready_zsh("vm# \x1b[?2004h");
+        harness.submit("echo 'a").unwrap();
+        harness.feed(&format!("echo 'a\x1b[?2004l\r\n{rest}\x1b[?2004h"));
+        harness.advance(5000);
+        let state = harness.driver.state();
+        assert!(matches!(state, AgentState::Blocked { kind: BlockKind::Other, .. }), "{rest:?} {state:?}");
+        harness.feed("b'\x1b[?2004l\r\na\r\nb\r\nvm# \x1b[?2004h");
+        harness.advance(5000);
+        assert_eq!(harness.ended.len(), 1, "{rest:?}");
+        assert_eq!(*harness.driver.state(), AgentState::Ready, "{rest:?}");
     }
 }
 

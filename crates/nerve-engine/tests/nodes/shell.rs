@@ -148,21 +148,69 @@ async fn changed_prompt_is_no_part_of_the_answer() {
 #[tokio::test]
 async fn unfinished_line_blocks_programs_without_marks() {
     let harness = Harness::new();
-    for (program, unfinished, rest, text) in
-        [("sh", "echo 'a", "b'\r", "a\nb"), ("sqlite3", "select 'a", "b';\r", "a\nb")]
-    {
+    for (argv, unfinished, rest, text) in [
+        (&["sh"][..], "echo 'a", "b'\r", "a\nb"),
+        (&["zsh", "-f"], "echo 'a", "b'\r", "a\nb"),
+        (&["sqlite3"], "select 'a", "b';\r", "a\nb"),
+    ] {
+        let program = argv[0];
         if std::process::Command::new(program).arg("--version").output().is_err() {
             skip(&format!("unfinished_line_blocks_programs_without_marks ({program})"), "it is missing");
             continue;
         }
-        harness.start(program, &[program]).await;
+        harness.start(program, argv).await;
         harness.wait(program, NodeState::Ready).await.unwrap();
         let open = harness.send(program, unfinished).await.unwrap_err();
         assert_eq!(open.kind, ErrorKind::Blocked, "{program}: {open:?}");
         harness.engine.write_bytes(&node_ref(program), rest.as_bytes().to_vec()).await.unwrap();
         harness.wait(program, NodeState::Ready).await.unwrap();
-        let finished = if program == "sh" { "echo 'a\nb'" } else { "select 'a\nb';" };
+        let finished = if program == "sqlite3" { "select 'a\nb';" } else { "echo 'a\nb'" };
         assert!(harness.ask(program, finished).await.text.ends_with(text), "{program}");
+        harness.stop(program).await;
+    }
+}
+
+/// Executes a command that must have an incomplete answer, and returns its text.
+async fn ask_incomplete(harness: &Harness, node: &str, command: &str) -> String {
+    let response = harness.ask(node, command).await;
+    let failure = response.failure().map(|failure| failure.kind);
+    assert_eq!(failure, Some(ErrorKind::Incomplete), "{node} {command}: {response:?}");
+    response.text
+}
+
+#[tokio::test]
+async fn end_of_the_prompt_of_dash_may_ask_for_more() {
+    let harness = Harness::new();
+    harness.start("dash", &["sh"]).await;
+    for command in ["PS1='me> '", "echo 'a", "b"] {
+        ask_incomplete(&harness, "dash", command).await;
+    }
+    for (command, text) in [("c'", "a\nb\nc"), ("echo one", "one")] {
+        let response = harness.ask("dash", command).await;
+        assert_eq!((response.text.as_str(), response.failure()), (text, None), "{command}");
+    }
+    harness.stop("dash").await;
+}
+
+#[tokio::test]
+async fn row_of_a_waiting_shell_is_no_prompt() {
+    for (argv, command, text, input) in [
+        (&["zsh", "-f"][..], "printf working; read x", "working", "x\r"),
+        (&["fish", "--no-config"], "printf working; read -P '' x", "working", "x\r"),
+        (&["fish", "--no-config"], "echo 'a", "", "b'\r"),
+    ] {
+        let program = argv[0];
+        if std::process::Command::new(program).arg("--version").output().is_err() {
+            skip(&format!("row_of_a_waiting_shell_is_no_prompt ({program})"), "it is missing");
+            continue;
+        }
+        let harness = Harness::new();
+        harness.start(program, argv).await;
+        assert_eq!(ask_incomplete(&harness, program, command).await.trim(), text, "{program}");
+        harness.engine.write_bytes(&node_ref(program), input.as_bytes().to_vec()).await.unwrap();
+        harness.wait(program, NodeState::Ready).await.unwrap();
+        let response = harness.ask(program, "echo one").await;
+        assert_eq!((response.text.as_str(), response.failure()), ("one", None), "{program} after {command}");
         harness.stop(program).await;
     }
 }

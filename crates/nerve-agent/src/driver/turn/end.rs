@@ -157,12 +157,13 @@ impl Driver {
 
     /// Returns true if the cursor's row holds nothing but a prompt.
     fn is_last_row_prompt(&self) -> bool {
-        let is_fresh = self.has_fresh_lines && self.prompt_line.output_end.is_none();
-        self.prompt_line.is_bare || is_fresh && !self.marks.marks_prompts()
+        let line = &self.prompt_line;
+        let is_fresh = line.is_fresh && line.output_end.is_none();
+        line.is_bare || is_fresh && !self.marks.marks_prompts()
     }
 
-    /// Returns true if the cursor's row holds text that may be output or a part of the prompt: a shell without marks has changed its
-    /// prompt, or has drawn it behind output that has no line end.
+    /// Returns true if the cursor's row may hold output or a part of the prompt: a shell without marks has changed its prompt, or has
+    /// drawn it behind output that has no line end, or still waits. A short prompt may also end the output of another program.
     fn is_last_row_ambiguous(&self) -> bool {
         let line = &self.prompt_line;
         if self.profile.composer.is_some()
@@ -178,7 +179,8 @@ impl Driver {
                 let may_be_output = !self.profile.foreground && !self.has_distinctive_prompt();
                 self.has_fresh_lines || may_be_output || turn.prompt_row == end.row.trim_end()
             }
-            _ => self.profile.foreground && line.has_text && line.learned.is_some(),
+            _ if line.learned.is_none() => self.has_fresh_lines && line.has_text,
+            _ => self.has_fresh_lines || line.lacks_prompt || self.profile.foreground && line.has_text,
         }
     }
 
