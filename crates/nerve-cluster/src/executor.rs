@@ -207,12 +207,11 @@ impl Execution {
                     (self.id.step.clone(), self.id.attempt, self.me, result.clone());
                 Some(Action::Append(RecordKind::Finished { step, attempt, by, result }))
             }
-            // This process forgot the run, so it may have typed.
-            (Claim::Started { is_mine: true } | Claim::InDoubt { is_mine: true }, Turn::Unknown)
-                if has_identity =>
-            {
-                self.inspect()
-            }
+            // This process forgot the run, so it may have typed. Its start may also have arrived late.
+            (
+                Claim::Started { is_mine: true } | Claim::InDoubt { is_mine: true },
+                Turn::New | Turn::Preparing | Turn::PreparationFailed(_) | Turn::Unknown,
+            ) if has_identity => self.inspect(),
             // Another process of this machine may have typed, so this one must not.
             (
                 Claim::Started { is_mine: false } | Claim::InDoubt { is_mine: false },

@@ -436,6 +436,22 @@ fn preparation_that_fails_fails_the_step_without_a_start() {
     let is_started = |(_, record): &(Sequence, Record)| matches!(record.kind, RecordKind::Started { .. });
     assert!(!cluster.store.records(&run()).iter().any(is_started));
 }
+#[test]
+fn late_start_of_a_forgotten_run_is_inspected() {
+    let mut cluster = Cluster::new();
+    let mut process = cluster.start(ME, &[1]);
+    cluster.append(&mut process, RecordKind::Cancelled);
+    assert_eq!(cluster.state().outcome, Some(RunOutcome::Cancelled));
+    cluster.input(&mut process, Input::RunForgotten(run()));
+    cluster.input(&mut process, Input::RunFound(run()));
+    cluster.append(&mut process, RecordKind::Continued);
+    let AttemptId { step, attempt: number, .. } = attempt();
+    let started = RecordKind::Started { step, attempt: number, by: ME, node: "me".into(), offset: 9 };
+    cluster.append(&mut process, started);
+    assert!(process.has(&Effect::InspectTurn { attempt: attempt() }), "{:?}", process.effects);
+    assert!(!process.has(&Effect::TypePrompt { attempt: attempt() }));
+}
+
 
 #[test]
 fn failed_preparation_is_no_result_of_a_turn_of_another_process() {
