@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use nerve_cli::machine::{DrainArgs, UndrainArgs};
-use nerve_commands::failure::{Failure, TIMED_OUT};
+use nerve_commands::failure::{FAILED, Failure, TIMED_OUT};
 use nerve_commands::node_command::DurationArg;
 use nerve_commands::out;
 use nerve_member::Membership;
@@ -16,7 +16,7 @@ use crate::{failure, membership};
 /// Drains a machine, and waits until no step runs there.
 ///
 /// # Errors
-/// [`Failure`] with an exit code and a hint.
+/// [`Failure`] with an exit code and a hint, also if the machine is away: its steps may run.
 pub async fn drain(args: &DrainArgs, as_json: bool) -> Result<()> {
     let commands = membership::commands(&ServerPaths::from_env());
     let name = commands.set_drained(args.name.as_deref(), true).await.map_err(failure)?;
@@ -29,12 +29,16 @@ pub async fn drain(args: &DrainArgs, as_json: bool) -> Result<()> {
     }
     let is_present = wait(&commands, &name, args.timeout.map(|DurationArg(limit)| limit)).await?;
     if as_json {
-        return out::json(&json!({ "machine_name": name, "drain": "drained", "present": is_present }));
+        let state = if is_present { "drained" } else { "requested" };
+        out::json(&json!({ "machine_name": name, "drain": state, "present": is_present }))?;
+    } else if is_present {
+        out::line(format_args!("machine '{name}' is drained"))?;
     }
-    if !is_present {
-        out::note("it is away: its steps stay in doubt until it is back, or until you decide on them");
+    if is_present {
+        return Ok(());
     }
-    out::line(format_args!("machine '{name}' is drained"))
+    let hint = format!("it begins no more steps; once it is back, run 'nerve machine drain {name}' again");
+    Err(Failure::new(FAILED, format!("machine '{name}' is away: its steps may run")).hint(hint).into())
 }
 
 /// Ends the drain of a machine.

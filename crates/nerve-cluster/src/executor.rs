@@ -27,6 +27,8 @@ pub(crate) struct Execution {
     turn: Turn,
     /// True if the turn was cancelled with its run.
     is_cancelled: bool,
+    /// True if this process sent the start of the attempt, and the journal was not read since.
+    is_starting: bool,
     /// True if the fence opened but this process could not begin work. It reads the journal again before it types.
     has_lapsed: bool,
 }
@@ -87,7 +89,7 @@ impl Execution {
     pub(crate) fn new(id: AttemptId, attempt: &Attempt, me: Instance, times: LeaseTimes) -> Execution {
         let lease = Lease::new(Key::Step(id.clone()), me, times, Takeover::FromSameMachine);
         let turn = if attempt.state == AttemptState::Offered { Turn::New } else { Turn::Unknown };
-        Execution { id, me, lease, turn, is_cancelled: false, has_lapsed: false }
+        Execution { id, me, lease, turn, is_cancelled: false, is_starting: false, has_lapsed: false }
     }
 
     /// Returns the attempt.
@@ -119,6 +121,19 @@ impl Execution {
             }
             Turn::Finished(_) => self.claim(state) != Claim::None || self.can_report_late(state),
             Turn::Running | Turn::Inspecting => true,
+        }
+    }
+
+    /// Returns true if the turn runs on this machine, or may run or begin there, whether the machine accepts steps or not.
+    pub(crate) fn may_run(&self, state: &RunState) -> bool {
+        match self.turn {
+            Turn::Running | Turn::Inspecting => true,
+            Turn::Finished(_) | Turn::Lost => false,
+            Turn::Unknown => self.claim(state) != Claim::None || self.can_report_late(state),
+            Turn::New | Turn::Preparing | Turn::Ready { .. } | Turn::PreparationFailed(_) => {
+                let has_started = matches!(self.claim(state), Claim::Started { .. } | Claim::InDoubt { .. });
+                self.is_starting || has_started
+            }
         }
     }
 
@@ -178,7 +193,11 @@ impl Execution {
     ) -> Option<Action> {
         let can_begin = has_identity && self.lease.is_fresh(now);
         let can_start = can_begin && accepts_steps;
-        if state.is_cancelled && matches!(self.turn, Turn::Running) && !self.is_cancelled {
+        self.is_starting = false;
+        // The run may have continued since, without this machine.
+        let attempt = state.attempt(&self.id.step, self.id.attempt);
+        let is_unwanted = attempt.is_some_and(|attempt| attempt.is_cancelled);
+        if is_unwanted && matches!(self.turn, Turn::Running) && !self.is_cancelled {
             self.is_cancelled = true;
             return Some(Action::Cancel);
         }
@@ -190,6 +209,7 @@ impl Execution {
             (Claim::Offered, Turn::Ready { node, offset }) if can_start => {
                 let (step, attempt, by) = (self.id.step.clone(), self.id.attempt, self.me);
                 let (node, offset) = (node.clone(), *offset);
+                self.is_starting = true;
                 Some(Action::Append(RecordKind::Started { step, attempt, by, node, offset }))
             }
             (Claim::Offered, Turn::PreparationFailed(error)) if can_start => {

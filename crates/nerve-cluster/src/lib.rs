@@ -59,6 +59,7 @@
 //! # A run that a person cancels
 //! After `Cancelled`, the fold rejects offers and starts, and each machine cancels its turn. An attempt in doubt fails without its
 //! machine. After the end, `Continued` lets the steps that failed begin again with their next attempt; the earlier ones do not count.
+//! A machine that was away cancels its turn when it returns, also if the run has continued.
 //!
 //! # An epoch
 //! The sequence of the owner's lease when it took over. Its first record, `OwnerTookOver`, must have a higher epoch than the journal.

@@ -38,7 +38,7 @@ pub enum Input {
     RunForgotten(RunId),
     /// The journal of a run may have new records: a hint.
     JournalChanged(RunId),
-    /// The machines that are present, as far as known.
+    /// The machines that are present, as far as known. This machine begins steps only if it is one of them and accepts steps.
     Machines(Vec<MachineInfo>),
     /// An attempt was offered to this machine: a hint, delivered until acknowledged.
     OfferNotification {
@@ -174,7 +174,7 @@ struct Context<'a> {
     me: Instance,
     times: LeaseTimes,
     has_identity: bool,
-    /// False if this machine is drained, as far as known.
+    /// False if this machine is drained, or absent from the last list of machines.
     accepts_steps: bool,
     machines: &'a [MachineInfo],
 }
@@ -217,7 +217,7 @@ impl ServerCore {
             me: self.me,
             times: self.times,
             has_identity: self.identity.is_held(now),
-            accepts_steps: own.is_none_or(|own| own.accepts_steps),
+            accepts_steps: own.is_some_and(|own| own.accepts_steps),
             machines: &self.machines,
         };
         match affected {
@@ -245,6 +245,17 @@ impl ServerCore {
     /// Returns true after [`Input::Stop`] once the next process can take the identity.
     pub fn is_released(&self) -> bool {
         self.identity.is_released()
+    }
+
+    /// Returns the number of steps that run on this machine, or may run or begin there: earlier processes began them, or their starts
+    /// are under way to the store.
+    pub fn running_steps(&self) -> u32 {
+        u32::try_from(self.runs.values().map(Run::running_steps).sum::<usize>()).unwrap_or(u32::MAX)
+    }
+
+    /// Returns true if this process has read the journal of each run that it knows. A step may run whose journal was not read.
+    pub fn has_read_all(&self) -> bool {
+        self.runs.values().all(|run| run.journal.has_read())
     }
 
     /// Returns the state of a run, as far as this process has read it.
@@ -428,6 +439,11 @@ impl Run {
         let state = self.journal.state();
         let has_ended = state.outcome.is_some() || state.steps.is_empty();
         has_ended && !self.executions.values().any(|execution| execution.is_open(state))
+    }
+
+    fn running_steps(&self) -> usize {
+        let state = self.journal.state();
+        self.executions.values().filter(|execution| execution.may_run(state)).count()
     }
 
     /// Adds executions for attempts that concern this machine. They stay as long as the run, because they know what was typed.

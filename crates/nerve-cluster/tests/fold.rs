@@ -386,6 +386,20 @@ fn continued_run_repeats_only_steps_without_success() {
 }
 
 #[test]
+fn started_attempt_stays_cancelled_after_its_run_continued() {
+    let is_cancelled = |state: &RunState, attempt| state.attempt(&step(), attempt).unwrap().is_cancelled;
+    let ended = RecordKind::Ended { outcome: RunOutcome::Cancelled };
+    let failed = RecordKind::Failed { step: step(), attempt: 1 };
+    let lost = vec![offered(1, A), started(1, A), RecordKind::Cancelled, in_doubt(), failed];
+    let again = vec![ended.clone(), RecordKind::Continued, offered(2, B), started(2, B)];
+    let continued = state(false, [lost, again].concat());
+    assert!(is_cancelled(&continued, 1) && !is_cancelled(&continued, 2));
+    // An attempt that had only been offered starts.
+    let kinds = vec![offered(1, A), RecordKind::Cancelled, ended, RecordKind::Continued, started(1, A)];
+    assert!(!is_cancelled(&state(false, kinds), 1));
+}
+
+#[test]
 fn step_is_not_offered_before_its_predecessors_succeed() {
     let mut state = RunState::default();
     assert!(append(&mut state, 0, plan_of_two("t", &["t"], &[])));

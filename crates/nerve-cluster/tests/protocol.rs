@@ -213,6 +213,17 @@ fn drained_machine_begins_nothing() {
     assert!(matches!(cluster.attempt_state(), AttemptState::Finished { .. }));
 }
 
+#[test]
+fn machine_outside_the_list_begins_nothing() {
+    let mut cluster = Cluster::new();
+    cluster.start(OTHER, &[1]);
+    let mut process = cluster.start(ME, &[2]);
+    cluster.pass(10, &mut [&mut process]);
+    assert_eq!(process.effects, []);
+    cluster.input(&mut process, Input::Machines(vec![machine(1)]));
+    assert_eq!(process.effects, [Effect::Prepare { attempt: attempt() }]);
+}
+
 /// Returns a cluster and a process that has typed the step's prompt.
 fn typed() -> (Cluster, Process) {
     let mut cluster = Cluster::new();
@@ -254,6 +265,24 @@ fn machine_that_returns_cancels_the_turn_of_a_cancelled_run() {
     assert_eq!(cluster.state().outcome, Some(RunOutcome::Cancelled));
     cluster.pass(20, &mut [&mut process, &mut owner]);
     assert!(process.has(&Effect::CancelTurn { attempt: attempt() }), "{:?}", process.effects);
+}
+
+#[test]
+fn machine_that_returns_cancels_its_turn_although_the_run_continued() {
+    let (mut cluster, mut process) = typed();
+    let mut owner = cluster.start(OTHER, &[1]);
+    cluster.pass(40, &mut [&mut owner]);
+    cluster.append(&mut owner, RecordKind::Cancelled);
+    cluster.pass(20, &mut [&mut owner]);
+    cluster.input(&mut owner, Input::Machines(vec![machine(2)]));
+    cluster.append(&mut owner, RecordKind::Continued);
+    let second = AttemptId { attempt: 2, ..attempt() };
+    assert!(owner.has(&Effect::Prepare { attempt: second.clone() }), "{:?}", owner.effects);
+    cluster.input(&mut owner, Input::Prepared { attempt: second.clone(), node: "me".into(), offset: 0 });
+    assert!(owner.has(&Effect::TypePrompt { attempt: second.clone() }), "{:?}", owner.effects);
+    cluster.pass(20, &mut [&mut process, &mut owner]);
+    assert!(process.has(&Effect::CancelTurn { attempt: attempt() }), "{:?}", process.effects);
+    assert!(!owner.has(&Effect::CancelTurn { attempt: second }));
 }
 
 #[test]
@@ -408,6 +437,22 @@ fn run_is_not_forgotten_before_its_end() {
 }
 
 #[test]
+fn late_start_of_a_forgotten_run_is_inspected() {
+    let mut cluster = Cluster::new();
+    let mut process = cluster.start(ME, &[1]);
+    cluster.append(&mut process, RecordKind::Cancelled);
+    assert_eq!(cluster.state().outcome, Some(RunOutcome::Cancelled));
+    cluster.input(&mut process, Input::RunForgotten(run()));
+    cluster.input(&mut process, Input::RunFound(run()));
+    cluster.append(&mut process, RecordKind::Continued);
+    let AttemptId { step, attempt: number, .. } = attempt();
+    let started = RecordKind::Started { step, attempt: number, by: ME, node: "me".into(), offset: 9 };
+    cluster.append(&mut process, started);
+    assert!(process.has(&Effect::InspectTurn { attempt: attempt() }), "{:?}", process.effects);
+    assert!(!process.has(&Effect::TypePrompt { attempt: attempt() }));
+}
+
+#[test]
 fn responses_from_before_a_run_was_forgotten_are_dropped() {
     let mut cluster = Cluster::new();
     let mut core = ServerCore::new(ME, LeaseTimes::new(Duration::from_secs(15)));
@@ -436,22 +481,6 @@ fn preparation_that_fails_fails_the_step_without_a_start() {
     let is_started = |(_, record): &(Sequence, Record)| matches!(record.kind, RecordKind::Started { .. });
     assert!(!cluster.store.records(&run()).iter().any(is_started));
 }
-#[test]
-fn late_start_of_a_forgotten_run_is_inspected() {
-    let mut cluster = Cluster::new();
-    let mut process = cluster.start(ME, &[1]);
-    cluster.append(&mut process, RecordKind::Cancelled);
-    assert_eq!(cluster.state().outcome, Some(RunOutcome::Cancelled));
-    cluster.input(&mut process, Input::RunForgotten(run()));
-    cluster.input(&mut process, Input::RunFound(run()));
-    cluster.append(&mut process, RecordKind::Continued);
-    let AttemptId { step, attempt: number, .. } = attempt();
-    let started = RecordKind::Started { step, attempt: number, by: ME, node: "me".into(), offset: 9 };
-    cluster.append(&mut process, started);
-    assert!(process.has(&Effect::InspectTurn { attempt: attempt() }), "{:?}", process.effects);
-    assert!(!process.has(&Effect::TypePrompt { attempt: attempt() }));
-}
-
 
 #[test]
 fn failed_preparation_is_no_result_of_a_turn_of_another_process() {
@@ -513,6 +542,52 @@ fn stopped_process_begins_nothing() {
     cluster.input(&mut process, prepared());
     cluster.pass(30, &mut [&mut process]);
     assert_eq!(cluster.attempt_state(), AttemptState::Offered);
+}
+
+#[test]
+fn step_of_an_earlier_process_counts_until_it_has_ended() {
+    for (report, count) in [(TurnReport::Running, 1), (TurnReport::Lost, 0)] {
+        let (mut cluster, process) = typed();
+        assert_eq!(process.core.running_steps(), 1);
+        let mut restarted = cluster.start(RESTARTED, &[1]);
+        assert_eq!((restarted.core.running_steps(), restarted.core.has_read_all()), (1, true));
+        cluster.pass(25, &mut [&mut restarted]);
+        assert!(restarted.has(&Effect::InspectTurn { attempt: attempt() }), "{:?}", restarted.effects);
+        assert_eq!(restarted.core.running_steps(), 1);
+        cluster.input(&mut restarted, Input::TurnInspected { attempt: attempt(), report });
+        assert_eq!(restarted.core.running_steps(), count);
+        cluster.input(&mut restarted, finished());
+        assert_eq!(restarted.core.running_steps(), 0);
+    }
+}
+
+#[test]
+fn steps_are_known_once_the_journals_were_read() {
+    let (mut cluster, _) = typed();
+    let core = ServerCore::new(RESTARTED, LeaseTimes::new(Duration::from_secs(15)));
+    let mut restarted = Process { core, effects: Vec::new(), connection: Connection::None };
+    cluster.input(&mut restarted, Input::RunFound(run()));
+    assert!(!restarted.core.has_read_all());
+    restarted.connection = Connection::All;
+    cluster.pass(3, &mut [&mut restarted]);
+    assert_eq!((restarted.core.running_steps(), restarted.core.has_read_all()), (1, true));
+    // The hint was wrong.
+    cluster.input(&mut restarted, Input::RunFound(RunId::new("absent").unwrap()));
+    assert!(restarted.core.has_read_all());
+}
+
+#[test]
+fn start_that_is_under_way_counts_as_a_running_step() {
+    let mut cluster = Cluster::new();
+    let mut process = cluster.start(ME, &[1]);
+    assert_eq!(process.core.running_steps(), 0);
+    process.connection = Connection::None;
+    cluster.input(&mut process, prepared());
+    cluster.input(&mut process, Input::Machines(vec![drained(1)]));
+    assert_eq!(process.core.running_steps(), 1, "the store may have accepted it");
+    process.connection = Connection::All;
+    cluster.pass(3, &mut [&mut process]);
+    assert_eq!((cluster.attempt_state(), process.core.running_steps()), (AttemptState::Offered, 0));
 }
 
 #[test]

@@ -15,6 +15,11 @@ pub(crate) struct CatchUp {
 }
 
 impl CatchUp {
+    /// Returns true if no journal is to be read or is being read.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.reading.is_empty()
+    }
+
     /// Adds a run.
     pub(crate) fn add(&mut self, run: RunId) {
         if !self.reading.contains(&run) {
@@ -58,5 +63,17 @@ mod tests {
         assert!(!queue.remove(&run(82)), "it has not begun");
         queue.remove(&run(98));
         assert_eq!(queue.next(), Some(run(81)));
+    }
+
+    #[test]
+    fn queue_is_empty_once_all_journals_were_read() {
+        let run = RunId::new("r").unwrap();
+        let mut queue = CatchUp::default();
+        assert!(queue.is_empty());
+        queue.add(run.clone());
+        assert!(!queue.is_empty());
+        assert!(queue.next().is_some() && !queue.is_empty(), "it is being read");
+        queue.remove(&run);
+        assert!(queue.is_empty());
     }
 }

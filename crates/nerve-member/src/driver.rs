@@ -48,6 +48,8 @@ struct MemberDriver {
     runs: BTreeMap<RunId, u64>,
     /// Runs whose journals are to be read.
     catch_up: CatchUp,
+    /// True once this process has read the journals in which an earlier one may have begun a step.
+    has_caught_up: bool,
     /// The members at the last list.
     members: MemberList,
     /// The machines that the core knows.
@@ -101,6 +103,7 @@ pub(crate) async fn run(
         status,
         runs: BTreeMap::new(),
         catch_up: CatchUp::default(),
+        has_caught_up: false,
         members: MemberList::default(),
         machines: Vec::new(),
         joined: None,
@@ -139,6 +142,7 @@ impl MemberDriver {
         // Without hints, the lists show the changes.
         let mut changes = self.store.journal_changes().await.ok();
         while !stop.is_cancelled() {
+            let has_joined = self.joined.is_some();
             tokio::select! {
                 () = stop.cancelled() => {}
                 _ = ticks.tick() => {
@@ -162,6 +166,10 @@ impl MemberDriver {
                     is_listing &= !matches!(reply, Reply::Listed(_));
                     self.accept(reply, &calls);
                 }
+            }
+            if self.joined.is_some() && !has_joined {
+                // Only a list with its own lease shows whether this machine is drained.
+                lists.reset_immediately();
             }
             self.report();
         }
@@ -205,7 +213,8 @@ impl MemberDriver {
         match effect {
             Effect::Store { id, request } => {
                 if matches!(request, Request::Put { .. }) {
-                    self.store.set_presence(self.presence(now).to_value());
+                    let presence = self.presence(now);
+                    self.store.set_presence(presence.to_value());
                 }
                 let (appended_to, read) = match &request {
                     Request::Append { run, .. } => (Some(run.clone()), None),
@@ -294,9 +303,6 @@ impl MemberDriver {
 
     /// Updates the core with the machines and the runs. Runs that have ended are forgotten until they have new records.
     fn accept_lists(&mut self, present: PresentMachines, runs: BTreeMap<RunId, u64>, calls: &Calls) {
-        self.members = MemberList::new(present);
-        self.status.set_members(self.members.clone());
-        self.update_machines(calls);
         for run in self.ended_runs() {
             self.handle(Input::RunForgotten(run), calls);
         }
@@ -309,6 +315,10 @@ impl MemberDriver {
             }
         }
         self.runs = runs;
+        // The queue comes first: a machine whose queue is not empty does not call itself drained.
+        self.members = MemberList::new(present);
+        self.status.set_members(self.members.clone());
+        self.update_machines(calls);
         self.read_next(calls);
     }
 
@@ -374,9 +384,12 @@ impl MemberDriver {
     }
 
     /// Returns the description of this machine for its lease.
-    fn presence(&self, now: BootTime) -> Presence {
+    fn presence(&mut self, now: BootTime) -> Presence {
         let member_for = self.joined.and_then(|joined| now.since(joined)).unwrap_or_default();
-        let activity = StepActivity { running: self.steps.running_steps(), is_drained: self.is_drained() };
+        let is_drained = self.is_drained();
+        self.has_caught_up |= is_drained && self.catch_up.is_empty() && self.core.has_read_all();
+        let activity =
+            StepActivity { running: self.core.running_steps(), is_drained: is_drained && self.has_caught_up };
         Presence::new(&self.config, member_for, activity)
     }
 

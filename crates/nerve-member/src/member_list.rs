@@ -49,7 +49,7 @@ pub struct MemberInfo {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DrainState {
-    /// The machine does not know of it yet, or is away.
+    /// The machine does not know of it yet, or of all steps that may run since its last start; or it is away.
     Requested,
     /// The machine begins no step, and some steps still run.
     Draining,
@@ -92,7 +92,7 @@ pub(crate) struct Presence {
     labels: BTreeSet<String>,
     slots: u32,
     running_steps: u32,
-    /// True if the machine knows that it is drained.
+    /// True if the machine knows that it is drained, and which steps may run.
     #[serde(rename = "drained")]
     is_drained: bool,
 }
@@ -100,9 +100,9 @@ pub(crate) struct Presence {
 /// The steps that a machine runs, and whether it begins others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct StepActivity {
-    /// Number of steps that run.
+    /// Number of steps that run, or may run.
     pub(crate) running: u32,
-    /// True if no other step begins.
+    /// True if no other step begins, and `running` has all that may run.
     pub(crate) is_drained: bool,
 }
 

@@ -64,7 +64,7 @@ impl Membership {
         self.paths.config().exists()
     }
 
-    /// Checks the broker, takes the machine's name and saves the configuration. A running server follows it.
+    /// Checks the broker, takes the machine's name, frees its former ones and saves the configuration. A running server follows it.
     ///
     /// # Errors
     /// See [`MemberError`]. Nothing is saved then.
@@ -78,12 +78,19 @@ impl Membership {
             store.streams().create(store.connection(), settings).await?;
         }
         let check = BrokerCheck::run(store.connection(), store.streams(), first_broker(config)).await?;
-        let members = MemberList::new(store.present_machines().await?);
+        let present = store.present_machines().await?;
+        let names = present.names.clone();
+        let members = MemberList::new(present);
         let id = ensure_machine_id(&self.paths, LEAVE_TIMEOUT)?;
         if let Some(holder) = members.namesake(&config.machine, Some(id)) {
             return Err(MemberError::NameTaken { name: config.machine.clone(), holder });
         }
         MachineName::new(&store, &config.machine).claim(id).await?;
+        // The machine still has a former name if it left while the broker was away.
+        let is_former = |name: &str| name != config.machine && members.find(name).is_none();
+        for (name, _) in names.iter().filter(|(name, holder)| holder.machine_id == id && is_former(name)) {
+            MachineName::new(&store, name).release(id).await?;
+        }
         config.save(&self.paths)?;
         Ok(check)
     }
@@ -140,7 +147,7 @@ impl Membership {
         let config = ClusterConfig::load(&self.paths)?;
         let store = open(&config).await?;
         let name = name.unwrap_or(&config.machine);
-        let id = find(&store, name).await?.0;
+        let id = find(&store, name).await?;
         MachineName::new(&store, name).set_drained(id, is_drained).await?;
         Ok(name.to_string())
     }
@@ -167,15 +174,19 @@ impl Membership {
         }
     }
 
-    /// Frees the name of a machine that no longer exists.
+    /// Frees a name that no member uses: its machine no longer exists, or has another name now.
     ///
     /// # Errors
     /// [`MemberError::NoMachine`], [`MemberError::IsMember`], or see [`MemberError`].
     pub async fn remove(&self, name: &str) -> Result<(), MemberError> {
         let store = open(&ClusterConfig::load(&self.paths)?).await?;
-        match find(&store, name).await? {
-            (_, true) => Err(MemberError::IsMember(name.to_string())),
-            (id, false) => MachineName::new(&store, name).release(id).await,
+        let present = store.present_machines().await?;
+        let holder = present.names.get(name).map(|holder| holder.machine_id);
+        let is_member = MemberList::new(present).find(name).is_some();
+        match holder {
+            _ if is_member => Err(MemberError::IsMember(name.to_string())),
+            Some(id) => MachineName::new(&store, name).release(id).await,
+            None => Err(MemberError::NoMachine(name.to_string())),
         }
     }
 
@@ -219,13 +230,12 @@ async fn list(config: &ClusterConfig) -> Result<MemberList, MemberError> {
     Ok(MemberList::new(open(config).await?.present_machines().await?))
 }
 
-/// Returns the id of the machine with a name, and whether it is a member now.
-async fn find(store: &NatsStore, name: &str) -> Result<(MachineId, bool), MemberError> {
+/// Returns the id of the machine with a name, which may be away.
+async fn find(store: &NatsStore, name: &str) -> Result<MachineId, MemberError> {
     let list = MemberList::new(store.present_machines().await?);
-    let present = list.find(name).map(|member| (member.machine_id, true));
-    let away = || list.away.iter().find(|away| away.machine_name == name);
-    let found = present.or_else(|| away().map(|away| (away.machine_id, false)));
-    found.ok_or_else(|| MemberError::NoMachine(name.to_string()))
+    let present = list.find(name).map(|member| member.machine_id);
+    let away = || list.away.iter().find(|away| away.machine_name == name).map(|away| away.machine_id);
+    present.or_else(away).ok_or_else(|| MemberError::NoMachine(name.to_string()))
 }
 
 fn first_broker(config: &ClusterConfig) -> &str {

@@ -241,6 +241,9 @@ fn machine_is_drained_and_begins_steps_again() {
     assert_eq!(a.nerve(&["machine", "drain", "c"]).code, 3);
     b.ok(&["server", "stop"]);
     assert!(wait_until(DEADLINE, || members(&a) == [("a".to_string(), 1)]));
+    let away = a.nerve(&["machine", "drain", "b", "--json"]);
+    let shown = away.json();
+    assert_eq!((away.code, &shown["drain"], &shown["present"]), (1, &"requested".into(), &false.into()));
     a.ok(&["cluster", "remove", "b"]);
     assert_eq!(a.nerve(&["cluster", "remove", "b"]).code, 3);
 }

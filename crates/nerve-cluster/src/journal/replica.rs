@@ -17,6 +17,8 @@ pub(crate) struct Replica {
     pending: Option<Pending>,
     /// True if the store may have records that the state lacks.
     is_behind: bool,
+    /// True once the journal was read.
+    has_read: bool,
     /// True if a later version wrote records, so that the state may be wrong.
     has_unsupported_records: bool,
     /// When the last read was sent.
@@ -44,6 +46,7 @@ impl Replica {
             state,
             pending: None,
             is_behind: true,
+            has_read: false,
             has_unsupported_records: false,
             read_at: None,
             quiet_until: None,
@@ -53,6 +56,11 @@ impl Replica {
     /// Returns the state of the run, as far as read.
     pub(crate) fn state(&self) -> &RunState {
         &self.state
+    }
+
+    /// Returns true once the journal was read, whether it has records or not.
+    pub(crate) fn has_read(&self) -> bool {
+        self.has_read
     }
 
     /// Returns true if a decision from the state can be appended now.
@@ -104,7 +112,7 @@ impl Replica {
             }
             (Some(Pending::Read { notified }), Response::Records(records)) => {
                 self.has_unsupported_records |= self.state.apply_all(&records);
-                self.is_behind = notified;
+                (self.is_behind, self.has_read) = (notified, true);
             }
             // Another process has appended a record.
             (_, Response::WrongSequence { last }) if last >= self.state.last => self.is_behind = true,

@@ -56,6 +56,8 @@ pub struct Attempt {
     pub location: Option<TurnLocation>,
     /// A person's decision on the current doubt.
     pub decision: Option<Decision>,
+    /// True if a person cancelled the run after the attempt had started. It stays so if the run continues.
+    pub is_cancelled: bool,
     /// The result that arrived after the attempt had been superseded or had failed.
     pub late: Option<StepResult>,
     /// Sequence of the record that changed the attempt last.
@@ -214,9 +216,7 @@ impl RunState {
             {
                 false
             }
-            RecordKind::Cancelled => {
-                !self.steps.is_empty() && !std::mem::replace(&mut self.is_cancelled, true)
-            }
+            RecordKind::Cancelled => self.cancel(),
             RecordKind::Continued => self.continue_run(),
             RecordKind::Offered { step, attempt, machine, reason } => {
                 self.offer(sequence, step, *attempt, Place { machine: *machine, reason: *reason })
@@ -253,6 +253,18 @@ impl RunState {
             let added = steps.iter().map(|spec| (spec.id.clone(), StepState::new(spec.clone())));
             self.steps.extend(added);
             self.work = work.clone();
+        }
+        is_valid
+    }
+
+    /// Cancels the run and the attempts that have started. One that was only offered may start if the run continues.
+    fn cancel(&mut self) -> bool {
+        let is_valid = !self.steps.is_empty() && !self.is_cancelled;
+        if is_valid {
+            self.is_cancelled = true;
+            for attempt in self.steps.values_mut().flat_map(|step| step.attempts.iter_mut()) {
+                attempt.is_cancelled = attempt.state != AttemptState::Offered;
+            }
         }
         is_valid
     }
@@ -362,6 +374,7 @@ impl StepState {
             reason,
             location: None,
             decision: None,
+            is_cancelled: false,
             late: None,
             changed: sequence,
         });

@@ -21,6 +21,8 @@ pub(crate) enum Violation {
     EndedTooEarly(RunId, Sequence),
     /// A process began something although ⅔ of the TTL had passed since its last accepted renewal.
     BegunWithoutLease(String),
+    /// A process began an attempt although its machine was drained or absent from its list of machines.
+    BegunWhileDrained(String),
     /// A prompt was typed without a valid `Started` or `Resumed` of its process.
     TypedWithoutRecord(AttemptId),
     /// A record of an older epoch changed the state.

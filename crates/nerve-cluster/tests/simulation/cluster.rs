@@ -77,6 +77,8 @@ struct Process {
     me: Instance,
     core: ServerCore,
     leases: LeaseAges,
+    /// True if the machine accepts steps according to the last list that the process received.
+    accepts_steps: bool,
     is_alive: bool,
     paused_until: u64,
 }
@@ -396,6 +398,10 @@ impl Cluster {
         if let Input::Stored { id, response } = &input {
             self.processes[process].leases.on_response(*id, response);
         }
+        if let Input::Machines(machines) = &input {
+            let Process { me, accepts_steps, .. } = &mut self.processes[process];
+            *accepts_steps = machines.iter().any(|own| own.id == me.machine && own.accepts_steps);
+        }
         if self.is_traced && input != Input::Tick {
             eprintln!("{:6} p{process} {now:?} {input:?}", self.now);
         }
@@ -403,6 +409,9 @@ impl Cluster {
             self.processes[process].leases.on_effect(now, &effect);
             if !self.processes[process].leases.may_begin(now, &effect) {
                 self.checker.violation.get_or_insert(Violation::BegunWithoutLease(format!("{effect:?}")));
+            }
+            if begins_attempt(&effect) && !self.processes[process].accepts_steps {
+                self.checker.violation.get_or_insert(Violation::BegunWhileDrained(format!("{effect:?}")));
             }
             // The process may crash before it performs an effect.
             if self.fault_once_in(400) {
@@ -517,6 +526,7 @@ impl Cluster {
             me,
             core,
             leases: LeaseAges::new(me, TTL),
+            accepts_steps: false,
             is_alive: true,
             paused_until: 0,
         });
@@ -724,6 +734,17 @@ impl Clock {
     fn stop(&mut self, now: u64, until: u64) {
         self.base = self.read(now).0;
         (self.since, self.stopped_until) = (now, self.stopped_until.max(until));
+    }
+}
+
+/// Returns true for the effects with which a machine begins an attempt.
+fn begins_attempt(effect: &Effect) -> bool {
+    match effect {
+        Effect::Prepare { .. } => true,
+        Effect::Store { request: Request::Append { record, .. }, .. } => {
+            matches!(record.kind, RecordKind::Started { .. } | RecordKind::PreparationFailed { .. })
+        }
+        _ => false,
     }
 }
 

@@ -1,14 +1,16 @@
 //! Machines are drained before maintenance, and keep their names.
 
+use std::fs;
 use std::time::Duration;
 
 use nerve_cluster::journal::{AttemptState, RunOutcome};
 use nerve_member::{Creation, DrainState, MemberError, MemberInfo};
 use nerve_testkit::{eventually, within_deadline};
 
+use crate::faults::executor_behind;
 use crate::harness::{CREATE, LONG, Machine, SHORT, broker};
 use crate::relay::Relay;
-use crate::runs::TestRun;
+use crate::runs::{TestRun, add_ended_runs};
 
 /// Returns a member as the broker describes it now.
 async fn member(machine: &Machine, name: &str) -> Option<MemberInfo> {
@@ -66,6 +68,32 @@ async fn drained_machine_ends_its_step_and_begins_no_other() {
 }
 
 #[tokio::test]
+async fn machine_that_starts_is_not_drained_before_it_knows_its_steps() {
+    let test = "machine_that_starts_is_not_drained_before_it_knows_its_steps";
+    let Some(broker) = broker(test, "") else { return };
+    let mut a = Machine::executor("a", &broker, 0).await;
+    a.stop().await;
+    // The oldest run is the last one that a machine reads after its start.
+    add_ended_runs(&broker, 100).await;
+    a.start();
+    let relay = Relay::start(&broker, Duration::from_millis(100)).await;
+    let mut b = executor_behind(&relay, Machine::new("b", &broker, SHORT)).await;
+    let run = TestRun::start_waiting(&a, "on: b").await;
+    run.wait_for_effects(1).await;
+    a.membership.set_drained(Some("b"), true).await.unwrap();
+    b.stop().await;
+    b.start();
+    eventually("the machine knows its step", async || {
+        let Some(member) = member(&a, "b").await else { return false };
+        assert_ne!(member.drain, Some(DrainState::Drained), "{member:?}");
+        member.boot == 2 && member.drain == Some(DrainState::Draining)
+    })
+    .await;
+    run.let_go();
+    assert_eq!((run.follow().await.outcome, run.effects()), (Some(RunOutcome::Completed), 1));
+}
+
+#[tokio::test]
 async fn steps_offered_to_a_silent_machine_move_with_its_drain() {
     let Some(broker) = broker("steps_offered_to_a_silent_machine_move_with_its_drain", "") else { return };
     let a = Machine::executor("a", &broker, 0).await;
@@ -111,4 +139,27 @@ async fn name_stays_with_its_machine_until_it_leaves_or_is_removed() {
     // Its former machine starts with a free name.
     b.start();
     a.wait_for_members(&[("a", 1), ("b", 2)]).await;
+}
+
+#[tokio::test]
+async fn former_name_of_a_present_machine_becomes_free() {
+    let Some(broker) = broker("former_name_of_a_present_machine_becomes_free", "") else { return };
+    let a = Machine::member("a", &broker, SHORT).await;
+    let mut b = Machine::member("b", &broker, SHORT).await;
+    b.stop().await;
+    // As if the broker had been away when the machine left.
+    fs::remove_file(b.file("cluster.toml")).unwrap();
+    b.config.machine = "c".into();
+    b.membership.join(&b.config, Creation::Refuse).await.unwrap();
+    let other = Machine::new("b", &broker, SHORT);
+    assert_eq!(other.membership.join(&other.config, Creation::Refuse).await.map(drop), Ok(()));
+    // A person edits the name.
+    let file = b.file("cluster.toml");
+    let text = fs::read_to_string(&file).unwrap().replace("machine = \"c\"", "machine = \"d\"");
+    fs::write(&file, text).unwrap();
+    b.start();
+    a.wait_for_members(&[("a", 1), ("d", 2)]).await;
+    assert_eq!(a.membership.remove("d").await, Err(MemberError::IsMember("d".to_string())));
+    assert_eq!(a.membership.remove("c").await, Ok(()));
+    assert_eq!(a.membership.remove("c").await, Err(MemberError::NoMachine("c".to_string())));
 }

@@ -15,7 +15,7 @@ use crate::relay::Relay;
 use crate::runs::{TestRun, is_in_doubt, step};
 
 /// Creates an executor behind a network.
-async fn executor_behind(relay: &Relay, machine: Machine) -> Machine {
+pub(crate) async fn executor_behind(relay: &Relay, machine: Machine) -> Machine {
     let mut machine = machine;
     (machine.config.brokers, machine.config.slots) = (vec![relay.url()], 1);
     machine.membership.join(&machine.config, CREATE).await.unwrap();
@@ -49,6 +49,30 @@ async fn partitioned_machine_begins_nothing_and_continues_its_step() {
         assert_eq!(run.follow().await.outcome, Some(RunOutcome::Completed));
         assert_eq!((run.effects(), run.attempt(2).await), (1, None));
     }
+}
+
+#[tokio::test]
+async fn cancelled_step_ends_with_the_partition_although_its_run_continued() {
+    let test = "cancelled_step_ends_with_the_partition_although_its_run_continued";
+    let Some(broker) = broker(test, "") else { return };
+    let a = Machine::executor("a", &broker, 0).await;
+    let relay = Relay::start(&broker, Duration::ZERO).await;
+    let b = executor_behind(&relay, Machine::new("b", &broker, SHORT)).await;
+    let run = TestRun::start_waiting(&a, "on: any").await;
+    run.wait_for_effects(1).await;
+    relay.cut();
+    run.runs.cancel(&run.id).await.unwrap();
+    let c = Machine::executor("c", &broker, 1).await;
+    assert_eq!(run.follow().await.outcome, Some(RunOutcome::Cancelled));
+    run.runs.resume(&run.id).await.unwrap();
+    run.wait_for_effects(2).await;
+    relay.mend();
+    run.wait_for(1, |attempt| attempt.late.as_ref().is_some_and(|late| !late.is_success)).await;
+    run.let_go();
+    let state = run.follow().await;
+    assert_eq!((state.outcome, run.effects()), (Some(RunOutcome::Completed), 2));
+    let machines = [1, 2].map(|number| state.attempt(&step("s"), number).unwrap().machine);
+    assert_eq!(machines, [b.id(), c.id()]);
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ use nerve_cluster::{Record, RecordKind, Request, Response, RunId, RunState, Sequ
 use nerve_graph::file::GraphFile;
 use nerve_member::{ClusterRuns, MemberError, RunPlan};
 use nerve_nats::NatsStore;
+use nerve_testkit::harness::Broker;
 use nerve_testkit::{eventually, within_deadline};
 use serde_json::{Value, json};
 
@@ -98,6 +99,21 @@ async fn append_all(store: &NatsStore, run: &RunId, kinds: impl IntoIterator<Ite
         let request = Request::Append { run: run.clone(), record, expected: state.last };
         let Response::Accepted(sequence) = store.perform(&request).await else { panic!("{request:?}") };
         state.last = sequence;
+    }
+}
+
+/// Adds runs that have ended, with ids from `r-2-0` on. No machine is a member.
+pub(crate) async fn add_ended_runs(broker: &Broker, count: usize) {
+    let store = store(broker).await;
+    for number in 0..count {
+        let id = RunId::new(format!("r-2-{number}")).unwrap();
+        let spec: StepSpec = serde_json::from_value(json!({ "id": "s" })).unwrap();
+        let kinds = [
+            RecordKind::Planned { steps: vec![spec], work: Value::Null },
+            RecordKind::Cancelled,
+            RecordKind::Ended { outcome: RunOutcome::Cancelled },
+        ];
+        append_all(&store, &id, kinds).await;
     }
 }
 
@@ -391,17 +407,7 @@ async fn member_that_starts_finds_the_oldest_of_many_runs() {
     let mut a = Machine::executor("a", &broker, 1).await;
     a.stop().await;
     let run = TestRun::start(&a, "  - {id: s, node: sh, input: 'echo x >> DIR/log'}\n").await;
-    let store = store(&broker).await;
-    for number in 0..200 {
-        let id = RunId::new(format!("r-2-{number}")).unwrap();
-        let spec: StepSpec = serde_json::from_value(json!({ "id": "s" })).unwrap();
-        let kinds = [
-            RecordKind::Planned { steps: vec![spec], work: Value::Null },
-            RecordKind::Cancelled,
-            RecordKind::Ended { outcome: RunOutcome::Cancelled },
-        ];
-        append_all(&store, &id, kinds).await;
-    }
+    add_ended_runs(&broker, 200).await;
     a.start();
     assert_eq!(run.follow().await.outcome, Some(RunOutcome::Completed));
     assert_eq!(run.effects(), 1);
