@@ -45,7 +45,7 @@ mod tests {
 
     use nerve_record::branches::Note;
     use nerve_record::snapshots::FilesRef;
-    use serde_json::json;
+    use nerve_testkit::harness::host_entry;
 
     use super::*;
 
@@ -75,12 +75,7 @@ mod tests {
         };
         let note = Note { recording: "r.ahr".into(), snapshot: Some(1), files, branch: None, made_at_ns: 1 };
         note.store(&folder).unwrap();
-        let own = std::process::id();
-        let host = json!({
-            "id": "h", "session_id": "running", "pid": own, "start": nerve_types::os::start_time(own),
-            "child": 0, "child_start": 0, "argv": ["x"], "cwd": null, "cols": 80, "rows": 24,
-            "runtime": "/run/h", "recording": null, "started": 0, "exit": null, "label": null,
-        });
+        let host = host_entry("h", "running", std::process::id());
         fs::create_dir(&hosts).unwrap();
         fs::write(hosts.join("h.json"), host.to_string()).unwrap();
 

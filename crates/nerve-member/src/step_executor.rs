@@ -83,7 +83,7 @@ impl StepExecutor {
         StepExecutor { engine, slots, prepared: Arc::default(), running: Arc::default() }
     }
 
-    /// Cancels a step that runs. Its end is reported as that of any step.
+    /// Cancels a running step. The result of a cancelled step is reported like any other result.
     pub(crate) fn cancel(&self, attempt: &AttemptId) {
         if let Some(cancel) = self.running.lock().get(attempt) {
             cancel.cancel();

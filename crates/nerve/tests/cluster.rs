@@ -5,7 +5,7 @@
 #[path = "cli/harness.rs"]
 mod harness;
 
-use nerve_testkit::harness::{Broker, find_nats_server, freeze, signal};
+use nerve_testkit::harness::{Broker, freeze, signal};
 use nerve_testkit::{skip, wait_until};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -14,11 +14,7 @@ use harness::{DEADLINE, Home, NERVE};
 
 /// Starts a broker; `None` if `test` is skipped.
 fn broker(test: &str) -> Option<Broker> {
-    let Some(program) = find_nats_server() else {
-        skip(test, "nats-server is not installed: cargo xtask setup");
-        return None;
-    };
-    Some(Broker::start(&program, ""))
+    Broker::start_if_installed(test, "")
 }
 
 /// Makes a machine a member, with a short lease.

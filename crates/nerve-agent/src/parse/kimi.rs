@@ -77,7 +77,7 @@ fn inside_frame(row: &str) -> &str {
     row.strip_suffix('│').unwrap_or(row).trim()
 }
 
-/// Returns true for `  ⠼ Working…`, and for `  🌕 · Tip: …`, whose moon wanes.
+/// Returns true for `  ⠼ Working…`, and for `  🌕 · Tip: …`, whose sign is a phase of the moon.
 fn is_spinner(row: &str) -> bool {
     let is_sign = |c: char| ('\u{2801}'..='\u{28ff}').contains(&c) || ('🌑'..='🌘').contains(&c);
     row.strip_prefix("  ").is_some_and(|row| row.starts_with(is_sign))

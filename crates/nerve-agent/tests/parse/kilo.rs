@@ -1,8 +1,5 @@
 //! Kilo 7.7.7: saved screens, read by opencode's parser and observed with Kilo's profile.
 
-use std::fs;
-use std::path::Path;
-
 use nerve_agent::driver::{Signal, observe_screen};
 use nerve_agent::parse::ParserKind::Opencode;
 use nerve_agent::parse::{ParsedTurn, SectionKind};
@@ -11,13 +8,10 @@ use nerve_agent::profile::{BlockKind, Profile, Profiles};
 use nerve_types::Size;
 use nerve_vt::screen::{Cursor, Screen};
 
-use crate::screens::{expect, parse};
+use crate::screens::{captured_rows, expect, parse};
 
 fn lines(state: &str) -> Vec<String> {
-    let path =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/captures/kilo/{state}.txt"));
-    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    text.lines().map(|line| line.trim_end().to_string()).collect()
+    captured_rows("kilo", state)
 }
 
 fn saved(state: &str, prompt: &str) -> ParsedTurn {

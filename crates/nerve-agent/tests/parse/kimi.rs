@@ -1,8 +1,5 @@
 //! Kimi Code 2.1.0: saved screens, and the session file of the same conversation.
 
-use std::fs;
-use std::path::Path;
-
 use nerve_agent::activity::ActivityReader;
 use nerve_agent::driver::{Observation, Signal, observe_screen};
 use nerve_agent::parse::ParserKind::Kimi;
@@ -15,15 +12,12 @@ use nerve_types::Size;
 use nerve_types::activity::{Activity, TsMs};
 use nerve_vt::screen::{Cursor, Screen};
 
-use crate::screens::{expect, parse};
+use crate::screens::{captured_rows, expect, parse};
 
 const WIRE: &str = include_str!("../fixtures/transcripts/kimi-wire.jsonl");
 
 fn lines(state: &str) -> Vec<String> {
-    let path =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/captures/kimi/{state}.txt"));
-    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    text.lines().map(|line| line.trim_end().to_string()).collect()
+    captured_rows("kimi", state)
 }
 
 fn saved(state: &str, prompt: &str) -> ParsedTurn {

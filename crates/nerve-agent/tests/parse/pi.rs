@@ -1,8 +1,5 @@
 //! pi 1.5.2: saved screens, and the session file of the same conversation.
 
-use std::fs;
-use std::path::Path;
-
 use nerve_agent::activity::ActivityReader;
 use nerve_agent::driver::{Signal, observe_screen};
 use nerve_agent::parse::ParserKind::Pi;
@@ -14,14 +11,12 @@ use nerve_types::Size;
 use nerve_types::activity::{Activity, TsMs};
 use nerve_vt::screen::{Cursor, Screen};
 
-use crate::screens::{dump_sections, expect, expect_text, parse};
+use crate::screens::{captured_rows, dump_sections, expect, expect_text, parse};
 
 const SESSION: &str = include_str!("../fixtures/transcripts/pi-session.jsonl");
 
 fn lines(state: &str) -> Vec<String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/captures/pi/{state}.txt"));
-    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    text.lines().map(|line| line.trim_end().to_string()).collect()
+    captured_rows("pi", state)
 }
 
 fn saved(state: &str, prompt: &str) -> ParsedTurn {

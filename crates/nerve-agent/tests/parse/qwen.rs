@@ -1,8 +1,5 @@
 //! Qwen Code 0.24.4: saved screens, and the session file of the same conversation.
 
-use std::fs;
-use std::path::Path;
-
 use nerve_agent::activity::ActivityReader;
 use nerve_agent::driver::{ComposerView, Signal, is_echo_of, observe_screen};
 use nerve_agent::parse::ParserKind::Qwen;
@@ -14,15 +11,12 @@ use nerve_types::Size;
 use nerve_types::activity::{Activity, TsMs};
 use nerve_vt::screen::{Cursor, Screen};
 
-use crate::screens::{dump_sections, expect, expect_text, parse};
+use crate::screens::{captured_rows, dump_sections, expect, expect_text, parse};
 
 const CHAT: &str = include_str!("../fixtures/transcripts/qwen-chat.jsonl");
 
 fn lines(state: &str) -> Vec<String> {
-    let path =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/captures/qwen/{state}.txt"));
-    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    text.lines().map(|line| line.trim_end().to_string()).collect()
+    captured_rows("qwen", state)
 }
 
 fn saved(state: &str, prompt: &str) -> ParsedTurn {

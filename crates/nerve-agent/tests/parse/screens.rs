@@ -18,8 +18,17 @@ fn agent_dir(agent: &str) -> PathBuf {
 
 /// Returns the rows of a saved screen (or of its whole history, for `….hist`).
 pub(crate) fn lines(agent: &str, state: &str) -> Vec<String> {
-    let path = agent_dir(agent).join(format!("{state}.txt"));
-    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    read_rows(&agent_dir(agent).join(format!("{state}.txt")))
+}
+
+/// Returns the rows of a captured screen: `tests/fixtures/captures/<agent>/<state>.txt` of this crate.
+pub(crate) fn captured_rows(agent: &str, state: &str) -> Vec<String> {
+    let captures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/captures");
+    read_rows(&captures.join(agent).join(format!("{state}.txt")))
+}
+
+fn read_rows(path: &Path) -> Vec<String> {
+    let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     text.lines().map(|line| line.trim_end().to_string()).collect()
 }
 

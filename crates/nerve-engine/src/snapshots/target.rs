@@ -122,17 +122,13 @@ fn is_eligible(entry: &Entry) -> bool {
 mod tests {
     use super::*;
     use nerve_node::error::ErrorKind;
+    use nerve_testkit::harness::host_entry;
     use serde_json::Value;
 
     fn host(id: &str, session: &str, label: Value) -> Entry {
-        let own = std::process::id();
-        let value = serde_json::json!({
-            "id": id, "session_id": session, "pid": own,
-            "start": nerve_types::os::start_time(own), "child": 0, "child_start": 0, "argv": ["x"],
-            "cwd": null, "cols": 80, "rows": 24, "runtime": format!("/run/{id}"), "recording": null,
-            "started": 0, "exit": null, "label": label,
-        });
-        serde_json::from_value(value).unwrap()
+        let mut entry = host_entry(id, session, std::process::id());
+        entry["label"] = label;
+        serde_json::from_value(entry).unwrap()
     }
 
     #[test]

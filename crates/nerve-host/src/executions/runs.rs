@@ -68,20 +68,18 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use nerve_types::os::start_time;
+    use nerve_testkit::harness::host_entry;
 
     const DEADLINE: Duration = Duration::from_secs(20);
 
     /// Lists a host. An alive one refers to this process.
     fn host(registry: &Path, id: &str, execution: &str, alive: bool) {
-        let own = std::process::id();
-        let start = if alive { start_time(own).unwrap() } else { 1 };
-        let entry: Entry = serde_json::from_value(json!({
-            "id": id, "session_id": "s", "pid": own, "start": start, "child": 0, "child_start": 0, "argv": [],
-            "cwd": null, "cols": 80, "rows": 24, "runtime": "/none", "recording": null, "started": 0, "exit": null,
-            "label": { EXECUTION: execution },
-        }))
-        .unwrap();
+        let mut entry = host_entry(id, "s", std::process::id());
+        entry["label"] = json!({ EXECUTION: execution });
+        if !alive {
+            entry["start"] = json!(1);
+        }
+        let entry: Entry = serde_json::from_value(entry).unwrap();
         entry.store(registry).unwrap();
     }
 

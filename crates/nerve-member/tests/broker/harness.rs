@@ -10,8 +10,8 @@ use nerve_member::{
     ClusterConfig, ClusterRuns, Creation, MemberPaths, MemberState, MemberStatus, Membership, serve,
 };
 use nerve_nats::{BrokerOptions, Connection, Credentials, NatsStore, StreamSettings, Streams};
-use nerve_testkit::harness::{Broker, EngineHarness, find_nats_server};
-use nerve_testkit::{DEADLINE, eventually, skip, within_deadline};
+use nerve_testkit::harness::{Broker, EngineHarness};
+use nerve_testkit::{DEADLINE, eventually, within_deadline};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -34,11 +34,7 @@ pub(crate) struct Machine {
 
 /// Starts a broker; `None` if `test` is skipped.
 pub(crate) fn broker(test: &str, settings: &str) -> Option<Broker> {
-    let Some(program) = find_nats_server() else {
-        skip(test, "nats-server is not installed: cargo xtask setup");
-        return None;
-    };
-    Some(Broker::start(&program, settings))
+    Broker::start_if_installed(test, settings)
 }
 
 /// Connects to the streams of the machines' cluster.

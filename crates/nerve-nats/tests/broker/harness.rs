@@ -5,19 +5,15 @@ use std::time::Duration;
 use nerve_cluster::journal::{Epoch, StepSpec};
 use nerve_cluster::{Instance, MachineId, Record, RecordKind, Request, Response, RunId, Sequence, StepId};
 use nerve_nats::{BrokerOptions, Connection, Credentials, NatsStore, StreamSettings, Streams};
-use nerve_testkit::harness::{Broker, find_nats_server};
-use nerve_testkit::{DEADLINE, skip};
+use nerve_testkit::DEADLINE;
+use nerve_testkit::harness::Broker;
 
 pub(crate) const ME: Instance = Instance { machine: MachineId(1), boot: 2, nonce: u64::MAX };
 pub(crate) const OTHER: Instance = Instance { machine: MachineId(2), boot: 1, nonce: 6 };
 
 /// Starts a broker; `None` if `test` is skipped.
 pub(crate) fn broker(test: &str, settings: &str) -> Option<Broker> {
-    let Some(program) = find_nats_server() else {
-        skip(test, "nats-server is not installed: cargo xtask setup");
-        return None;
-    };
-    Some(Broker::start(&program, settings))
+    Broker::start_if_installed(test, settings)
 }
 
 pub(crate) fn options(broker: &Broker) -> BrokerOptions {

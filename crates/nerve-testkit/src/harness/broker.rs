@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::process::{KillOnDrop, freeze, signal};
-use crate::{DEADLINE, wait_for};
+use crate::{DEADLINE, skip, wait_for};
 
 /// A NATS server with JetStream that acknowledges writes after fsync. Killed on drop; its folder is removed.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub struct Broker {
 }
 
 /// Returns the `nats-server` of the pinned Python packages, if it is installed.
-pub fn find_nats_server() -> Option<PathBuf> {
+fn find_nats_server() -> Option<PathBuf> {
     let folder = match std::env::var_os("NERVE_TEST_PYPI") {
         Some(folder) => PathBuf::from(folder),
         None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/pypi"),
@@ -32,6 +32,19 @@ pub fn find_nats_server() -> Option<PathBuf> {
 }
 
 impl Broker {
+    /// Starts a server like [`Broker::start`]; `None` if it is not installed, and `test` is skipped.
+    ///
+    /// # Panics
+    /// It does not start, or is missing where no test may be skipped.
+    #[track_caller]
+    pub fn start_if_installed(test: &str, settings: &str) -> Option<Broker> {
+        let Some(program) = find_nats_server() else {
+            skip(test, "nats-server is not installed: cargo xtask setup");
+            return None;
+        };
+        Some(Broker::start(&program, settings))
+    }
+
     /// Starts a server at a free port. `settings`: further lines of its configuration file.
     ///
     /// # Panics

@@ -8,6 +8,7 @@ mod disk;
 mod engine;
 #[cfg(feature = "engine")]
 mod error;
+mod host_entry;
 mod listener;
 mod multiplexers;
 mod output;
@@ -15,13 +16,14 @@ mod process;
 mod pty;
 mod real_agent;
 
-pub use broker::{Broker, find_nats_server};
+pub use broker::Broker;
 pub use browser::browser_script;
 pub use disk::SmallDisk;
 #[cfg(feature = "engine")]
 pub use engine::{EngineHarness, node_ref, terminal_spec, wait_request};
 #[cfg(feature = "engine")]
 pub use error::assert_error;
+pub use host_entry::host_entry;
 pub use listener::Listener;
 pub use multiplexers::{FakeWezterm, TmuxServer};
 pub use output::CommandOutput;

@@ -3,7 +3,7 @@ use std::process::{Child, Command};
 use std::time::Duration;
 
 use nerve_record::executions::{ExecutionLine, append};
-use nerve_types::os::start_time;
+use nerve_testkit::harness::host_entry;
 use serde_json::json;
 
 use super::super::states::{ExecutionUpdate, State};
@@ -28,12 +28,9 @@ impl Fixture {
     /// Starts a process and lists it as a host.
     fn host(&self, id: &str, recording: Option<&Path>) -> Child {
         let child = Command::new("sleep").arg("1000").spawn().unwrap();
-        let entry: Entry = serde_json::from_value(json!({
-            "id": id, "session_id": "s", "pid": child.id(), "start": start_time(child.id()).unwrap(),
-            "child": 0, "child_start": 0, "argv": [], "cwd": null, "cols": 80, "rows": 24, "runtime": "/none",
-            "recording": recording, "started": 0, "exit": null, "label": null,
-        }))
-        .unwrap();
+        let mut entry = host_entry(id, "s", child.id());
+        entry["recording"] = json!(recording);
+        let entry: Entry = serde_json::from_value(entry).unwrap();
         entry.store(&self.registry).unwrap();
         child
     }

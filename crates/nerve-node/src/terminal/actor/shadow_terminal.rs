@@ -9,7 +9,7 @@ const MAX_ROWS: u64 = 600_000;
 const MAX_BYTES: usize = 8 << 20;
 
 /// A copy of the terminal without the text below the program's prompt. A program that left its cursor above older text writes over
-/// that text; in the copy, its output has rows of its own. The line numbers are those of the terminal.
+/// that text; in the copy, its output has rows of its own. Its lines have the same numbers as in the terminal.
 #[derive(Debug)]
 pub(super) struct ShadowTerminal {
     terminal: TerminalState,

@@ -137,7 +137,7 @@ mod tests {
     use std::fs;
 
     use nerve_record::branches::Note;
-    use serde_json::json;
+    use nerve_testkit::harness::host_entry;
 
     use super::*;
 
@@ -161,12 +161,7 @@ mod tests {
             made_at_ns: 1,
         };
         note.store(&folder).unwrap();
-        let own = std::process::id();
-        let host = json!({
-            "id": "h", "session_id": "running", "pid": own, "start": nerve_types::os::start_time(own),
-            "child": 0, "child_start": 0, "argv": ["x"], "cwd": null, "cols": 80, "rows": 24,
-            "runtime": "/run/h", "recording": null, "started": 0, "exit": null, "label": null,
-        });
+        let host = host_entry("h", "running", std::process::id());
         fs::create_dir(&dirs.hosts).unwrap();
         fs::write(dirs.hosts.join("h.json"), host.to_string()).unwrap();
         let recorded = SnapshotLine {
