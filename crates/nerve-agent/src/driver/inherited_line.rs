@@ -36,8 +36,9 @@ impl Driver {
         self
     }
 
-    /// Returns true if the program waits at a line that may hold a draft. Call it while the program is ready.
-    pub(super) fn is_at_inherited_draft(&mut self, view: &View<'_>) -> bool {
+    /// Forgets the inherited line once the program has drawn its own prompt. Returns true if the line still holds a draft. Call it while the
+    /// program is ready.
+    pub(super) fn track_inherited_draft(&mut self, view: &View<'_>) -> bool {
         let Some(inherited) = self.prompt_line.inherited.take() else { return false };
         let line = *inherited.line.as_ref().unwrap_or(&view.cursor_line);
         if view.cursor_line > line {

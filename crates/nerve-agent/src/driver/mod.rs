@@ -10,6 +10,8 @@ mod activity;
 mod agent_queue;
 mod barrier;
 mod columns;
+mod continuation_prompt;
+mod cursor_row;
 mod dialog_answer;
 mod field_match;
 mod foreign_input;
@@ -18,6 +20,7 @@ mod inherited_line;
 mod interrupt;
 mod marks;
 mod observation;
+mod output_end;
 mod profile_mismatch;
 mod prompt_end;
 mod prompt_line;
@@ -48,6 +51,7 @@ use nerve_vt::terminal::{Alert, MarkKind};
 use crate::profile::Profile;
 use activity::Activity;
 use barrier::Barrier;
+use cursor_row::CursorRow;
 use dialog_answer::Dialogs;
 use marks::Marks;
 use observation::observe_screen_except;
@@ -108,6 +112,7 @@ pub struct Driver {
     ready_since: Option<TsNs>,
     marks: Marks,
     prompt_line: PromptLine,
+    cursor_row: CursorRow,
     typeahead: Typeahead,
     turns: Turns,
     dialogs: Dialogs,
@@ -153,6 +158,7 @@ impl Driver {
             ready_since: None,
             marks: Marks::default(),
             prompt_line: PromptLine::default(),
+            cursor_row: CursorRow::default(),
             typeahead: Typeahead::default(),
             turns: Turns::default(),
             dialogs: Dialogs::default(),
@@ -188,7 +194,7 @@ impl Driver {
     }
 
     /// Returns the text of the prompt that a line-based program draws, as far as it is known.
-    pub fn drawn_prompt(&self) -> Option<&str> {
+    pub fn learned_prompt(&self) -> Option<&str> {
         self.prompt_line.learned.as_deref()
     }
 
@@ -308,7 +314,7 @@ impl Driver {
         self.activity.on_foreground(now, view.foreground);
         self.track_foreign_input(now, &view);
         let verdict = self.judge(now, &view);
-        self.observe_prompt_line(&view);
+        self.observe_cursor_row(&view);
         self.learn_prompt(&verdict, &view);
         if matches!(verdict, Verdict::Ready { .. }) {
             self.prompt_line.foreign_input = None;

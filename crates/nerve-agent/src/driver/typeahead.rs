@@ -80,7 +80,7 @@ impl Driver {
         let mut ends = row.char_indices().map(|(at, char)| at + char.len_utf8()).take(MAX_PROMPT_CHARS);
         ends.any(|end| {
             let (before, echo) = row.split_at(end);
-            lines.contains(&squeeze(echo)) && self.is_input_prompt(before)
+            lines.contains(&squeeze(echo)) && self.is_any_prompt(before)
         })
     }
 }

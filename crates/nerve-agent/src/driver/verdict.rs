@@ -20,7 +20,7 @@ const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 const PARTIAL_FRAME: u32 = 10;
 
 /// Number of quiet periods after which a continuation prompt counts.
-const REST_QUIETS: u32 = 5;
+const CONTINUATION_QUIETS: u32 = 5;
 
 /// The conclusion from one observation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -152,14 +152,14 @@ impl Driver {
         if view.foreground == Foreground::Awake {
             return Verdict::Unknown { recheck: Some(self.next_check(now)) };
         }
-        let row = self.prompt_text(view);
+        let row = self.prompt_candidate(view);
         if self.is_past_barrier(view) {
             if self.is_at_prompt(view) {
                 let text = format!("prompt '{}'", row.trim());
                 return self.ready_when_silent(now, Source::Screen, text, self.hold(view));
             }
-            if self.asks_for_rest(&row) {
-                return self.judge_rest(now, &row);
+            if self.is_at_continuation_prompt(&row) {
+                return self.judge_continuation_prompt(now, &row);
             }
             let quiet = self.profile.timing.quiet();
             if !self.profile.foreground
@@ -174,9 +174,9 @@ impl Driver {
     }
 
     /// Judges a program that shows a continuation prompt. Further lines may be on their way to it.
-    fn judge_rest(&self, now: TsNs, row: &str) -> Verdict {
-        let due =
-            self.activity.last_output.max(self.barrier.at()) + self.profile.timing.quiet() * REST_QUIETS;
+    fn judge_continuation_prompt(&self, now: TsNs, row: &str) -> Verdict {
+        let due = self.activity.last_output.max(self.barrier.at())
+            + self.profile.timing.quiet() * CONTINUATION_QUIETS;
         if now < due {
             return Verdict::Unknown { recheck: Some(due) };
         }

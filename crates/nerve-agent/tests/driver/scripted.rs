@@ -1265,13 +1265,13 @@ fn continuation_prompts_resemble_the_prompt() {
     for (text, expected) in
         [(">>> ", true), ("...", true), ("   ...: ", true), ("    ", false), ("x = ", false)]
     {
-        assert_eq!(python.driver.is_input_prompt(text), expected, "{text:?}");
+        assert_eq!(python.driver.is_any_prompt(text), expected, "{text:?}");
     }
     let database = line_based("generic", "db=# ");
     for (text, expected) in
         [("db=# ", true), ("db(# ", true), ("    -> ", true), ("db ", false), ("dc-# ", false)]
     {
-        assert_eq!(database.driver.is_input_prompt(text), expected, "{text:?}");
+        assert_eq!(database.driver.is_any_prompt(text), expected, "{text:?}");
     }
 }
 

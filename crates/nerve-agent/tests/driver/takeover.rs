@@ -35,7 +35,7 @@ fn first_turn_after_takeover_ends_at_the_known_prompt() {
         harness.feed("echo b\r\nb\r\n$ ");
         harness.advance(5000);
         assert_eq!(harness.ended.pop().unwrap().overwrite, lost, "{known:?}");
-        assert_eq!(harness.driver.drawn_prompt(), Some("$ "));
+        assert_eq!(harness.driver.learned_prompt(), Some("$ "));
     }
 }
 

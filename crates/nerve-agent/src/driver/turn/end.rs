@@ -157,15 +157,15 @@ impl Driver {
 
     /// Returns true if the cursor's row holds nothing but a prompt.
     fn is_last_row_prompt(&self) -> bool {
-        let line = &self.prompt_line;
-        let is_fresh = line.is_fresh && line.output_end.is_none();
-        line.is_bare || is_fresh && !self.marks.marks_prompts()
+        let row = &self.cursor_row;
+        let is_likely = row.is_likely_prompt && row.output_end.is_none();
+        row.is_bare_prompt || is_likely && !self.marks.marks_prompts()
     }
 
     /// Returns true if the cursor's row may hold output or a part of the prompt: a shell without marks has changed its prompt, or has
     /// drawn it behind output that has no line end, or still waits. A short prompt may also end the output of another program.
     fn is_last_row_ambiguous(&self) -> bool {
-        let line = &self.prompt_line;
+        let row = &self.cursor_row;
         if self.profile.composer.is_some()
             || self.marks.marks_prompts()
             || self.has_command_end()
@@ -174,19 +174,19 @@ impl Driver {
         {
             return false;
         }
-        match (&line.output_end, &self.turns.current) {
+        match (&row.output_end, &self.turns.current) {
             (Some(end), Some(turn)) => {
                 let may_be_output = !self.profile.foreground && !self.has_distinctive_prompt();
                 self.has_fresh_lines || may_be_output || turn.prompt_row == end.row.trim_end()
             }
-            _ if line.learned.is_none() => self.has_fresh_lines && line.has_text,
-            _ => self.has_fresh_lines || line.lacks_prompt || self.profile.foreground && line.has_text,
+            _ if self.prompt_line.learned.is_none() => self.has_fresh_lines && row.has_text,
+            _ => self.has_fresh_lines || row.has_no_prompt || self.profile.foreground && row.has_text,
         }
     }
 
     /// Ends the running turn. `evidence` replaces the evidence of the state.
     pub(in crate::driver) fn end_turn(&mut self, now: TsNs, outcome: Outcome, evidence: Option<&str>) {
-        if self.prompt_line.covers_text && !self.has_command_end() && !matches!(outcome, Outcome::Exited(_)) {
+        if self.cursor_row.is_overwrite && !self.has_command_end() && !matches!(outcome, Outcome::Exited(_)) {
             self.on_output_covered();
         }
         if outcome == Outcome::Done && self.is_last_row_ambiguous() {
@@ -205,13 +205,13 @@ impl Driver {
             Some(mark) if self.profile.composer.is_none() => (mark.line.0, None),
             // To the end of the output: the parser finds the composer, and a program that exited draws no prompt.
             _ if self.profile.composer.is_some() || matches!(outcome, Outcome::Exited(_)) => (u64::MAX, None),
-            _ if self.is_last_row_prompt() => (self.prompt_line.cursor_line, None),
+            _ if self.is_last_row_prompt() => (self.cursor_row.line, None),
             _ if let Some(last) =
-                self.prompt_line.output_end.as_ref().filter(|_| !self.marks.marks_prompts()) =>
+                self.cursor_row.output_end.as_ref().filter(|_| !self.marks.marks_prompts()) =>
             {
-                (self.prompt_line.cursor_line + 1, Some(last.col))
+                (self.cursor_row.line + 1, Some(last.col))
             }
-            _ => (self.prompt_line.cursor_line + 1, None),
+            _ => (self.cursor_row.line + 1, None),
         };
         let exit_code = end.and_then(|mark| match mark.kind {
             MarkKind::CommandEnd(code) => code,

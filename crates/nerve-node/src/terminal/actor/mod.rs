@@ -277,7 +277,7 @@ impl<B: Backend> Actor<B> {
         self.log_unsent();
         if !self.lifecycle.is_replaying() {
             self.link.remember_unsent_prompt(self.driver.unsent_prompt());
-            self.link.remember_drawn_prompt(self.driver.drawn_prompt());
+            self.link.remember_drawn_prompt(self.driver.learned_prompt());
         }
         self.lifecycle.finish_stop();
         let log_faults = self.spec.proxy.as_ref().map(NodeProxy::take_log_faults).unwrap_or_default();

@@ -194,7 +194,7 @@ impl<B: Backend> Actor<B> {
         let prompt = Arc::clone(&active.request.prompt.text);
         let mut lines = turn_lines(terminal, &end.span);
         if self.spec.profile.composer.is_none() && end.span.has_echo {
-            lines = remove_echo(lines, &prompt, |before| self.driver.is_input_prompt(before));
+            lines = remove_echo(lines, &prompt, |before| self.driver.is_any_prompt(before));
         }
         let parsed = nerve_agent::parse::parser(parser).parse(&TurnText { prompt: &prompt, lines: &lines });
         let has_answer = !matches!(end.outcome, Outcome::NotDelivered | Outcome::Exited(_));
